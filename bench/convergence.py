@@ -96,7 +96,7 @@ def by_turns(problem: Any, device: Any, configs: Sequence[Any]) -> dict[str, flo
     from portatile.measure import runs
     from portatile.records import canonical
 
-    burst = runs.Length(samples=1, seconds=0.0, burst=0.01 if device.info.kind == "gpu" else 0.05)
+    burst = runs.MeasurementLength(samples=1, seconds=0.0, burst=0.01 if device.info.kind == "gpu" else 0.05)
     samples: dict[str, list[float]] = {canonical(config): [] for config in configs}
     with runs.prepared(device, problem) as ready, ExitStack() as loaded:
         executables = {canonical(config): loaded.enter_context(runs.loaded(device, problem, config)) for config in configs}

@@ -26,15 +26,15 @@ from portatile.device.base import Device, Image, Memory, Queue
 from portatile.errors import DeviceError, PortatileError
 from portatile.execute import Executable
 from portatile.measure import peaks, runs
-from portatile.measure.runs import Length
+from portatile.measure.runs import MeasurementLength
 from portatile.records import Config, DeviceInfo, Launch, Plan
 from portatile.workloads.gemm import forms, presets
 from portatile.workloads.gemm.forms.cpu.point import register
 from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm.point import Point
 
-LENGTH = Length(samples=5, seconds=0.0, burst=0.003)
-GLANCE = Length(samples=3, seconds=0.0, burst=0.002)
+LENGTH = MeasurementLength(samples=5, seconds=0.0, burst=0.003)
+GLANCE = MeasurementLength(samples=3, seconds=0.0, burst=0.002)
 BASELINE = "copy kernel"
 COLUMNS = (BASELINE, "driver", "driver to image", "panels", "panels transposed", "image", "image transposed")
 WHOLE = 2**20  # elements that are compared one by one; of more, PLACES at random
@@ -124,7 +124,7 @@ class Bench:
             )
         )
 
-    def _samples(self, run: Callable[[], object], length: Length = LENGTH) -> tuple[float, ...]:
+    def _samples(self, run: Callable[[], object], length: MeasurementLength = LENGTH) -> tuple[float, ...]:
         return runs.bursts(self.queue, self.clock, run, length)
 
     def _stored(self, n: int) -> NDArray[Any]:
@@ -149,7 +149,7 @@ class Bench:
         places = Places.of(n, n, self.rng)
         self._compare(got.reshape(-1)[places.kk * n + places.across], places.operand(self._stored(n), False), what)
 
-    def _by_kernel(self, n: int, config: Config, length: Length) -> tuple[float, ...]:
+    def _by_kernel(self, n: int, config: Config, length: MeasurementLength) -> tuple[float, ...]:
         problem = workloads.get("stream").problem({"n": n * n}, self.dtype, {"operation": "copy"})
         memory = {"x": self.source, "y": self.source, "out": self.target}  # y is not read
         with runs.loaded(self.device, problem, config) as executable:

@@ -65,7 +65,7 @@ class Case:
     """One problem: its configurations as the estimate sees them, and their microseconds."""
 
     shape: estimate.TmaShape
-    columns: estimate.Columns
+    columns: estimate.TmaColumns
     took: np.ndarray
 
 

@@ -33,7 +33,7 @@ from portatile.ceilings import Measured
 from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.measure import peaks, runs
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import Config, Plan, Problem
 from portatile.select import choose
 from portatile.workload import Inputs
@@ -65,7 +65,7 @@ class Portatile:
         for quantity in peaks.arithmetic_quantities(self.device.info):
             if quantity.name in names:
                 try:
-                    measured = peaks.measure(self.device, quantity, way=Way(Length(samples=5, seconds=0.1)))
+                    measured = peaks.measure(self.device, quantity, way=MeasurementOptions(MeasurementLength(samples=5, seconds=0.1)))
                     rates[quantity.name] = self._by_cpu_time(quantity, measured) if pinned else measured.rate
                 except DeviceError as error:
                     print(f"no ceiling: {error}", file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from portatile import device
-from portatile.device.module import Kernel
+from portatile.device.module import LoadedKernel
 from portatile.records import Binary, DeviceInfo, Launch, Plan, Source
 
 HANGS, DIED = "hangs", "died"
@@ -20,7 +20,7 @@ _START = 90.0  # seconds in which a child imports PyTorch
 
 Job = TypeVar("Job")
 
-_LOADED: dict[tuple[str, str], Kernel] = {}
+_LOADED: dict[tuple[str, str], LoadedKernel] = {}
 
 
 def info() -> DeviceInfo:
@@ -134,7 +134,7 @@ def launches(
     return call
 
 
-def _kernel(built: Mapping[str, Binary], digest: str, name: str) -> Kernel:
+def _kernel(built: Mapping[str, Binary], digest: str, name: str) -> LoadedKernel:
     """A kernel of a text, loaded once."""
     if (digest, name) not in _LOADED:
         _LOADED[digest, name] = device.get("cuda").load(built[digest]).kernel(name)

@@ -23,7 +23,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.measure import runs
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import Config, Problem
 from portatile.workloads.gemm import presets
 
@@ -52,7 +52,7 @@ def named(problem: Problem, staging: bool) -> dict[str, Config]:
     return {name: point.config() for name, point in {**alike, **{f"{a} | {b}": presets.staged(tile, a, b) for a, b in MIXED}}.items()}
 
 
-def measure(device: Device, problem: Problem, length: Length, wanted: dict[str, Config]) -> list[dict[str, Any]]:
+def measure(device: Device, problem: Problem, length: MeasurementLength, wanted: dict[str, Config]) -> list[dict[str, Any]]:
     """A row for the default and each of ``wanted``: its samples, or what went wrong; ``workspace`` in bytes, copies among it."""
     workload, rows = workloads.get(problem.workload), []
     configs = {DEFAULT: workload.default(problem, device.info), **wanted}
@@ -61,7 +61,7 @@ def measure(device: Device, problem: Problem, length: Length, wanted: dict[str, 
             row = {"device": device.info.id, "dtype": problem.dtype, "preset": name, "config": dict(config)}
             try:
                 row["workspace"] = workload.plan(problem, config, device.info).workspace
-                timed = ready.timed(config, Way(length))
+                timed = ready.timed(config, MeasurementOptions(length))
             except PortatileError as error:
                 rows.append({**row, "error": str(error)})
                 continue
@@ -85,7 +85,7 @@ def main() -> None:
     """Measure, print, save."""
     options = parse()
     chosen = [devices.get(selector) for selector in options.device] or devices.devices()
-    length = Length(options.samples, 0.0, 0.01)
+    length = MeasurementLength(options.samples, 0.0, 0.01)
     rows: list[dict[str, Any]] = []
     sizes = dict.fromkeys("mnk", options.size)
     with until_stopped():

@@ -33,7 +33,7 @@ _STEPS = (  # the kind of step, and the function that does it
     ("lanes", slab_pipeline, "_lane"),
     ("whole operands", slab_pipeline, "_place"),
     ("send", slab_pipeline, "_send"),
-    ("launch", engine.Assembled, "run"),
+    ("launch", engine.LoadedPlan, "run"),
     ("collect", slab_pipeline, "_collect"),
     ("kernels in place", perform, "start"),
     ("upload", staging, "upload"),

@@ -12,7 +12,7 @@ import numpy as np
 from portatile import cache, program, workloads
 from portatile.device.base import Device
 from portatile.execute import Executable
-from portatile.measure.runs import Length, PreparedRun
+from portatile.measure.runs import MeasurementLength, PreparedRun
 from portatile.records import Arg, Launch, Plan, Problem, Source
 from portatile.workloads import operands
 
@@ -155,7 +155,7 @@ def host_samples(run: Run, seconds: float) -> list[float]:
     return samples
 
 
-def naive_samples(device: Device, ready: PreparedRun, length: Length) -> list[float]:
+def naive_samples(device: Device, ready: PreparedRun, length: MeasurementLength) -> list[float]:
     """Seconds of the naive text on the device, checked within a generous bound: its phases and sums are plain float32."""
     problem = ready.problem
     s = problem.sizes

@@ -30,7 +30,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import peaks, runs
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.store import ResultStore
 from portatile.trials import Budget
@@ -137,7 +137,7 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
     A measurement that is refused, on a busy machine say, is told and left out.
     """
     rates: dict[str, float] = {}
-    way = Way(Length(samples=3, seconds=0.1, burst=0.01))
+    way = MeasurementOptions(MeasurementLength(samples=3, seconds=0.1, burst=0.01))
     functions = ("rsqrt",) if device.info.kind == "gpu" else ()  # one unit's, all as fast; a CPU computes them by plain arithmetic
     for quantity in (*peaks.memory_quantities(device.info), *peaks.arithmetic_quantities(device.info)):
         if quantity.name in _CEILINGS and quantity.options.get("quantity") in (None, "fma", "product", *functions):
@@ -172,7 +172,7 @@ def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str,
 class Bench:
     """Rows for people and for the file, task by task, device by device."""
 
-    def __init__(self, chosen: list[Device], seconds: float, length: Length, quick: bool) -> None:
+    def __init__(self, chosen: list[Device], seconds: float, length: MeasurementLength, quick: bool) -> None:
         self.devices, self.seconds, self.length = chosen, seconds, length
         self.limits = {device.info.id: measured_ceilings(device, quick) for device in chosen}
         self.rows: list[dict[str, Any]] = []
@@ -230,7 +230,7 @@ class Bench:
                 peer = self._cpu_peer(device, task, ready)
             for form, config in forms.items():
                 if space.violated(config) is None:
-                    timed = ready.timed(config, Way(self.length))
+                    timed = ready.timed(config, MeasurementOptions(self.length))
                     more: dict[str, Any] = {"config": dict(config), "error": timed.error, "searched": trials.get(form, 0)}
                     more |= {"reason": choice.reason, "driver": info.driver}
                     more |= {"ceiling": bound[0], "share": bound[1] / timed.median} if bound else {}
@@ -314,7 +314,7 @@ class Bench:
         problem = workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, _TAPS)
         with runs.prepared(device, problem) as ready:
             for form, config in {"3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
-                samples = [3 * sample for sample in ready.timed(config, Way(self.length)).samples]
+                samples = [3 * sample for sample in ready.timed(config, MeasurementOptions(self.length)).samples]
                 self.add(task, identity, form, samples, peer, config=dict(config), driver=device.info.driver)
 
     @staticmethod
@@ -336,7 +336,9 @@ def main() -> None:
     commands.add_argument("--quick", action="store_true", help="short measurements, for trying")
     options = commands.parse_args()
     chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())
-    length = Length(samples=3, seconds=0.0, burst=0.002) if options.quick else Length(samples=9, seconds=0.0, burst=0.01)
+    length = (
+        MeasurementLength(samples=3, seconds=0.0, burst=0.002) if options.quick else MeasurementLength(samples=9, seconds=0.0, burst=0.01)
+    )
     only = options.only.split(",") if options.only else None
     bench = Bench(chosen, options.seconds, length, options.quick)
     with until_stopped():

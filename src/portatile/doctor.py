@@ -50,7 +50,7 @@ class SelfTest:
 
 
 @dataclass(frozen=True)
-class Found:
+class SurveyFindings:
     """The findings of the back ends, made in a child process."""
 
     devices: tuple[DeviceInfo, ...] = ()
@@ -77,15 +77,15 @@ def examine(seconds: float = TEST_SECONDS) -> Examination:
         open_files.check()
     except UsageError as error:  # nothing can be asked of devices
         return Examination((), (Finding("broken", "open files", str(error)), *_folders()), {})
-    answer = _child(("survey",), seconds, Found)
+    answer = _child(("survey",), seconds, SurveyFindings)
     if isinstance(answer, str):
         remedy = "remove OpenCL libraries one at a time (their .icd files, or OCL_ICD_VENDORS) to find the one that fails"
-        result = Found(findings=(Finding("broken", "discovery", answer, remedy),))
+        result = SurveyFindings(findings=(Finding("broken", "discovery", answer, remedy),))
     else:
         result = answer
         if not result.devices:
             lacking = Finding("broken", "devices", "no device is usable", _no_device(result.findings))
-            result = Found((), (*result.findings, lacking))
+            result = SurveyFindings((), (*result.findings, lacking))
     tests = {info.id: _tested(info.id, seconds) for info in result.devices}
     return Examination(result.devices, (*result.findings, *_folders()), tests)
 
@@ -215,7 +215,7 @@ def _main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["survey"]:
             infos = tuple(found_device.info for found_device in device.devices())
-            answer: Found | SelfTest = Found(infos, (*device.findings(), *(_selection() if infos else ())))
+            answer: SurveyFindings | SelfTest = SurveyFindings(infos, (*device.findings(), *(_selection() if infos else ())))
         case ["test", identity]:
             answer = self_test(identity)
         case _:

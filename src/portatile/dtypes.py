@@ -79,7 +79,7 @@ _REALS = {"float": "float32", "double": "float64", "uint": "uint32"}
 
 
 @dataclass(frozen=True)
-class Types:
+class ProductTypes:
     """The types of a product: of its operands and of its result.
 
     A problem's dtype names them: ``float16`` alone where the result has the usual type, else ``float16:float32``.
@@ -125,12 +125,12 @@ PRODUCTS: tuple[str, ...] = tuple(
 
 
 @lru_cache(maxsize=256)
-def product(dtype: str) -> Types:
+def product(dtype: str) -> ProductTypes:
     """The types that a problem's dtype names; raises ArgumentError for others."""
     operand, _, result = dtype.partition(":")
     if operand not in RESULTS or (result and result not in RESULTS[operand] and dtype != REMAINDERS):
         raise ArgumentError(f"{dtype!r} is no type of a product; there are {', '.join(PRODUCTS)}")
-    return Types(ELEMENTS[operand], ELEMENTS[result or RESULTS[operand][0]])
+    return ProductTypes(ELEMENTS[operand], ELEMENTS[result or RESULTS[operand][0]])
 
 
 @lru_cache(maxsize=256)

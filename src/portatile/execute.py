@@ -18,7 +18,7 @@ import numpy as np
 
 from portatile.device.base import Device, Image, Memory, Queue, Ready, ReadyLaunch, Slot
 from portatile.device.event import Event
-from portatile.device.module import Kernel, Module, Repeat
+from portatile.device.module import LoadedKernel, Module, Repeat
 from portatile.errors import ArgumentError, DeviceError, UsageError
 from portatile.guarded_memory import GuardedMemory
 from portatile.images import ImageForm, Sampler
@@ -357,9 +357,9 @@ class Executable:
 # Plain tuples, because every run unpacks them, which takes several times as long for a NamedTuple.
 _Gap = tuple[int, str, type, object]
 """An argument that each run brings: its place, its name, its kind as ``_slot`` returns it, and the form of an image or a tensor map."""
-_Step = tuple[Kernel, Size3, Size3, list[Any], tuple[_Gap, ...]]
+_Step = tuple[LoadedKernel, Size3, Size3, list[Any], tuple[_Gap, ...]]
 """A loaded launch: kernel, global and local size, a value for every argument, and the gaps in which each run puts its own values."""
-_BoundLaunch = tuple[Kernel, Size3, Size3, list[Any]]
+_BoundLaunch = tuple[LoadedKernel, Size3, Size3, list[Any]]
 """Kernel, sizes and arguments, as ``Queue.launch`` takes them."""
 
 

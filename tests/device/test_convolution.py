@@ -387,7 +387,7 @@ def test_two_axes_at_once(device: Device, monkeypatch: pytest.MonkeyPatch, case:
             else convolve1d(want, filters[0], lower=-5, boundary=kind, transposed=True)
         )
     there = Buffer.from_numpy(psi, device)
-    passes = separable.Volume(psi.shape, "float32", bank, tuple(separable.Along(kind, taps, -5) for kind in boundaries))
+    passes = separable.Volume(psi.shape, "float32", bank, tuple(separable.AxisPass(kind, taps, -5) for kind in boundaries))
     assert len(separable.between(passes, device.info)) == 1
     result = passes3d(there, filters, -5, bank, boundaries, None).numpy()
     assert result.shape == want.shape

@@ -54,7 +54,7 @@ def test_a_kernel_that_hangs_times_out_and_the_worker_goes_on(info: DeviceInfo, 
 
     monkeypatch.setattr(workload, "plan", plan)
     limits = PhaseLimits(launch=20, least=1.0, factor=3.0)
-    order = to_json(session.Order(PROBLEM, timing=QUICK, limits=limits, model=False))
+    order = to_json(session.SessionRequest(PROBLEM, timing=QUICK, limits=limits, model=False))
     first, hung = (from_json(session.evaluate(order, to_json(config)), Trial) for config in (default, hang))
     assert (first.status, hung.status) == ("ok", "timeout")
     decision = from_json(session.finish(order, to_json([default])), session.Decision)

@@ -31,14 +31,14 @@ def nothing_selected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """NumPy wins each race; what it computes is counted."""
     calls: list[int] = []
-    again = host_blas.ByNumpy.again
+    again = host_blas.NumpyProduct.repeat
 
-    def counted(self: host_blas.ByNumpy, *given: object) -> object:
+    def counted(self: host_blas.NumpyProduct, *given: object) -> object:
         calls.append(1)
         return again(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(host_blas.ByNumpy, "again", counted)
-    monkeypatch.setattr(recorded, "faster", lambda usual, library, call, result, places: host_blas.ByNumpy(usual, call.options))
+    monkeypatch.setattr(host_blas.NumpyProduct, "repeat", counted)
+    monkeypatch.setattr(recorded, "faster", lambda usual, library, call, result, places: host_blas.NumpyProduct(usual, call.options))
     return calls
 
 
@@ -133,13 +133,13 @@ class FastNumpy:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.now, self.moving, self.calls = 0.0, True, 0
-        computed = host_blas.ByNumpy.computed
+        computed = host_blas.NumpyProduct.computed
 
-        def resting(rival: host_blas.ByNumpy, *given: object) -> object:
+        def resting(rival: host_blas.NumpyProduct, *given: object) -> object:
             self.moving, self.calls = False, self.calls + 1
             return computed(rival, *given)  # type: ignore[arg-type]
 
-        patched.setattr(host_blas.ByNumpy, "computed", resting)
+        patched.setattr(host_blas.NumpyProduct, "computed", resting)
 
     def perf_counter(self) -> float:
         self.now, self.moving = self.now + self.moving, True
@@ -155,7 +155,7 @@ def test_a_device_has_to_be_clearly_faster() -> None:
         (0.9, 1.0, False),
         (2.0, 1.0, True),
     ):
-        assert host_race.Held(on_device, by_numpy, on_device, by_numpy).numpy_wins == numpy_wins
+        assert host_race.RaceResult(on_device, by_numpy, on_device, by_numpy).numpy_wins == numpy_wins
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_disturbed_run_decides_no_race(monkeypatch: pytest.MonkeyPatch, device
         clock[0] += next(seconds[name])
 
     monkeypatch.setattr(host_race, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    held = host_race.HostRace(lambda: way("device"), lambda: way("numpy")).held()
+    held = host_race.HostRace(lambda: way("device"), lambda: way("numpy")).compared()
     assert held.on_device == pytest.approx(device[1])
     assert held.by_numpy == pytest.approx(numpy[1])
     assert held.numpy_wins == wins
@@ -191,7 +191,7 @@ def test_a_device_that_is_slow_beside_spinning_threads_loses(monkeypatch: pytest
         spinning[0] = clock[0] + 1.0
 
     monkeypatch.setattr(host_race, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    held = host_race.HostRace(on_device, by_numpy).held()
+    held = host_race.HostRace(on_device, by_numpy).compared()
     assert held.on_device == pytest.approx(1e-3)
     assert held.numpy_wins
 
@@ -200,19 +200,19 @@ def test_a_blas_that_was_kept_from_running_is_raced_again(monkeypatch: pytest.Mo
     """On a processor: what no kernel can gain says that other programs had the cores. If it is said twice NumPy computes."""
     races: list[int] = []
 
-    def held(race: host_race.HostRace, on_device: Sequence[float] = ()) -> host_race.Held:
+    def held(race: host_race.HostRace, on_device: Sequence[float] = ()) -> host_race.RaceResult:
         races.append(1)
-        return host_race.Held(1e-3, 9e-3, 1e-3, 9e-3, race.numpy())
+        return host_race.RaceResult(1e-3, 9e-3, 1e-3, 9e-3, race.numpy())
 
-    monkeypatch.setattr(host_race.HostRace, "held", held)
+    monkeypatch.setattr(host_race.HostRace, "compared", held)
     a, out = np.random.default_rng(1).random((18, 18)), np.empty((18, 18))
     for _ in range(4):
         assert np.allclose(portatile.matmul(a, a, out=out), a @ a)
     processor = portatile.get_device().info.kind == "cpu"
     assert len(races) == 1 + processor
     assert (numpy_products.product(a, a, out) is out) == processor
-    assert not host_race.Held(1e-3, 9e-3, 1e-3, 9e-3).plausible(8.0)
-    assert host_race.Held(1e-3, 9e-3, 1e-3, 9e-3).plausible(10.0)
+    assert not host_race.RaceResult(1e-3, 9e-3, 1e-3, 9e-3).plausible(8.0)
+    assert host_race.RaceResult(1e-3, 9e-3, 1e-3, 9e-3).plausible(10.0)
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -224,12 +224,12 @@ def test_numpy_tries_again_where_kernels_won(monkeypatch: pytest.MonkeyPatch, lo
         monkeypatch.setattr(host_blas, "_LARGEST", 0)
     races: list[int] = []
 
-    def held(race: host_race.HostRace, on_device: Sequence[float] = ()) -> host_race.Held:
+    def held(race: host_race.HostRace, on_device: Sequence[float] = ()) -> host_race.RaceResult:
         races.append(1)
         on, by = (10.0, 15.0) if len(races) == 1 else (10.0, 1.0)
-        return host_race.Held(on, by, on, by, race.numpy())
+        return host_race.RaceResult(on, by, on, by, race.numpy())
 
-    monkeypatch.setattr(host_race.HostRace, "held", held)
+    monkeypatch.setattr(host_race.HostRace, "compared", held)
     rng = np.random.default_rng(new_seed("again"))
     a, c, out = rng.random((17, 17)), rng.random((17, 17)), np.empty((17, 17))
     for call in range(1, 9 + long):

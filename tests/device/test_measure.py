@@ -14,13 +14,13 @@ from portatile.ceilings import STREAMS, Measured
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.measure import first_ceilings, peaks, plausible, runs, transfers
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.measure.transfers import Copy
 from portatile.records import DeviceInfo, Value
 from portatile.workloads.gemm.capabilities import matrix_units
 from support.devices import DEVICES
 
-SHORT = Way(Length(samples=2, seconds=0.0, burst=0.002))
+SHORT = MeasurementOptions(MeasurementLength(samples=2, seconds=0.0, burst=0.002))
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ def test_the_fastest_contender_is_taken(device: Device, monkeypatch: pytest.Monk
     seconds = {64: 2.0, 256: 1.0, 1024: 3.0}
     configs = [{"PER_ITEM": size} for size in (64, 16, 256, 64, 1024)]
 
-    def timed(ready: runs.PreparedRun, config: peaks.Config, way: Way) -> runs.Timed:
+    def timed(ready: runs.PreparedRun, config: peaks.Config, way: MeasurementOptions) -> runs.Timed:
         if config["PER_ITEM"] not in seconds:
             raise LaunchError("too many")
         return runs.Timed(ready.problem, config, (seconds[int(config["PER_ITEM"])],), 0.0)
@@ -279,7 +279,7 @@ def test_runs_that_take_long_need_fewer_samples(most: float, count: int, monkeyp
 
     monkeypatch.setattr(runs, "back_to_back", back_to_back)
     monkeypatch.setattr(runs.time, "perf_counter", lambda: clock[0])
-    samples = runs.bursts(None, None, lambda: None, Length(samples=8, seconds=0.2, most=most))  # type: ignore[arg-type]
+    samples = runs.bursts(None, None, lambda: None, MeasurementLength(samples=8, seconds=0.2, most=most))  # type: ignore[arg-type]
     assert len(samples) == count
 
 

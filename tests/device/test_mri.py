@@ -14,7 +14,7 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.formats.parboil import read_image, read_mri
 from portatile.measure import runs
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import Config
 from portatile.routines.mri import mri_fhd, mri_q
 from support.checking import check
@@ -130,8 +130,10 @@ def test_relaxed_mathematics_keeps_whole_turns_apart(device: Device, name: str) 
         pytest.skip(f"{device.info.id} cannot run {name}")
     if not device.info.can.relaxed_math:
         pytest.skip("the driver's compiler does not survive relaxed mathematics")
-    length = Length(samples=1, seconds=0.0, burst=0.0)
-    assert runs.timed(device, problem, config, Way(length, ("-cl-fast-relaxed-math",), new_seed(name), strict=False)).error <= 1
+    length = MeasurementLength(samples=1, seconds=0.0, burst=0.0)
+    assert (
+        runs.timed(device, problem, config, MeasurementOptions(length, ("-cl-fast-relaxed-math",), new_seed(name), strict=False)).error <= 1
+    )
 
 
 def test_mistakes_are_told(device: Device) -> None:

@@ -1,4 +1,4 @@
-"""Several queues of one OpenCL device run one text in launches of several widths, in one thread or several: see ``turns.py``."""
+"""Several queues of one OpenCL device run one text in launches of several widths, in one thread or several: see ``first_launches.py``."""
 
 from __future__ import annotations
 

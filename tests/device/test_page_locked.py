@@ -22,7 +22,7 @@ from portatile.device.page_locked import PageLocked, locked
 from portatile.errors import DeviceError, UsageError
 from portatile.runtime import perform, slabs
 from portatile.wavelets import batch, flow
-from portatile.wavelets.flow import Flow
+from portatile.wavelets.flow import DevicePipeline
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
@@ -234,8 +234,10 @@ def test_locked_orbitals_flow(twins: tuple[Device, Device], both: list[str], bou
     psi, v = rng.random((13, 12, 10, 14)), rng.random((12, 10, 14))
     monkeypatch.setattr(batch, "_TOGETHER", 2 * psi[0].nbytes)
     begun: list[int] = []
-    through = Flow.through
-    monkeypatch.setattr(Flow, "through", lambda self, orbitals, *rest: (begun.append(len(orbitals)), through(self, orbitals, *rest))[1])
+    through = DevicePipeline.through
+    monkeypatch.setattr(
+        DevicePipeline, "through", lambda self, orbitals, *rest: (begun.append(len(orbitals)), through(self, orbitals, *rest))[1]
+    )
     expected = [wavelets.magicfilter3d(one, boundary=boundary, device=both[0]) for one in psi]
     locked._locked(twins[1], psi)
     try:
@@ -252,7 +254,7 @@ def test_locked_orbitals_flow(twins: tuple[Device, Device], both: list[str], bou
             raise DeviceError("the link is broken")
 
         with monkeypatch.context() as patched:
-            patched.setattr(Flow, "_lane", failing)
+            patched.setattr(DevicePipeline, "_lane", failing)
             with pytest.raises(DeviceError, match="the link is broken"):
                 wavelets.magicfilter3d(psi, device=both[1])
             with warnings.catch_warnings():

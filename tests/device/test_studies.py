@@ -14,7 +14,7 @@ from portatile import workloads
 from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import LaunchError
-from portatile.measure.runs import Length
+from portatile.measure.runs import MeasurementLength
 from portatile.studies import memory, work_group
 from portatile.studies.framework import table
 from portatile.studies.framework.conduct import conduct
@@ -22,7 +22,7 @@ from portatile.studies.framework.study import StudyRequest
 
 pytestmark = pytest.mark.unoptimised
 
-SHORT = Length(samples=2, seconds=0.0, burst=0.001)
+SHORT = MeasurementLength(samples=2, seconds=0.0, burst=0.001)
 
 
 @pytest.fixture(autouse=True)

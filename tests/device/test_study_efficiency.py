@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from portatile.device.base import Device
-from portatile.measure.runs import Length
+from portatile.measure.runs import MeasurementLength
 from portatile.studies import efficiency
 from portatile.studies.framework.conduct import conduct
 from portatile.studies.framework.power import Power
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimise
 
 
 def test_speed_peak_power_and_price(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(efficiency, "_LENGTH", Length(2, 0.0, 0.001))
+    monkeypatch.setattr(efficiency, "_LENGTH", MeasurementLength(2, 0.0, 0.001))
     monkeypatch.setattr(efficiency, "peak", lambda *_: 1e12)
     monkeypatch.setattr(efficiency.power, "under_load", lambda run, seconds, info, stated: None if info is None else Power(50.0, "NVML"))
     prices = tmp_path / "prices.csv"

@@ -22,7 +22,7 @@ from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Phase, Timing
 from portatile.tuning.search.deadlines import PhaseLimits
-from portatile.tuning.search.outside import OUTSIDE
+from portatile.tuning.search.external_failures import OUTSIDE
 from portatile.tuning.search.tuner import Progress, TuningRequest, tune
 from portatile.tuning.search.worker_process import WorkerProcess
 from support.faulty import FARTHER, Faulty

@@ -12,7 +12,7 @@ from portatile import device, workloads
 from portatile.device.base import Device
 from portatile.execute import Executable
 from portatile.measure import optimisations, runs, transplant
-from portatile.measure.runs import Length
+from portatile.measure.runs import MeasurementLength
 from portatile.studies import gap, gap_builds
 from portatile.studies.framework.conduct import Conditions, conduct
 from portatile.studies.framework.study import StudyRequest
@@ -29,7 +29,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """One run of each, and two optimisations: the interpreter is slow, and has no generic addresses, which unoptimised builds take."""
     kept = tuple(optimisation for optimisation in optimisations.OPTIMISATIONS if optimisation.name in ("multiply-add", "unrolling"))
     monkeypatch.setattr(optimisations, "OPTIMISATIONS", kept)
-    monkeypatch.setattr(gap, "_LENGTH", Length(samples=1, seconds=0.0, burst=0.0))
+    monkeypatch.setattr(gap, "_LENGTH", MeasurementLength(samples=1, seconds=0.0, burst=0.0))
     monkeypatch.setattr(runs, "bursts", lambda queue, clock, run, length: (run(), 1e-3)[1:])
 
 
@@ -70,7 +70,7 @@ def test_a_side_takes_over_the_others_launches_and_code(gpu: Device) -> None:
     side = Side("cuda:0", gpu, config, matmul.plan(PROBLEM, config, gpu.info))
     row = GapRow("cuda:0", "cuda:0", "x", "1", "matmul", "m=4", "float32", "{}", "", "", 1)
     with runs.prepared(gpu, PROBLEM) as ready:
-        builds = [RowBuild(replace(row, on=on), ready, side, side, Length()) for on in (*TAKEN_OVER, EMPTY_LAUNCH)]
+        builds = [RowBuild(replace(row, on=on), ready, side, side, MeasurementLength()) for on in (*TAKEN_OVER, EMPTY_LAUNCH)]
         rows = gap_builds.by_turns(builds)
     assert [(row.status, row.seconds) for row in rows] == [("ok", 1e-3)] * 4
     assert all(row.error is not None and row.error <= 1 for row in rows[:3])

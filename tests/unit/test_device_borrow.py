@@ -13,7 +13,7 @@ pytest.importorskip("pyopencl")
 
 from portatile.device.copies import address
 from portatile.device.opencl import host_buffers
-from portatile.device.opencl.host_buffers import Borrowed
+from portatile.device.opencl.host_buffers import HostBuffers
 
 
 class Block:
@@ -27,11 +27,11 @@ class Block:
 
 
 @pytest.fixture
-def borrowed() -> Borrowed:
-    return Borrowed(lambda array: Block(array))  # type: ignore[arg-type,return-value]
+def borrowed() -> HostBuffers:
+    return HostBuffers(lambda array: Block(array))  # type: ignore[arg-type,return-value]
 
 
-def test_what_comes_again_is_known_by_its_place(borrowed: Borrowed) -> None:
+def test_what_comes_again_is_known_by_its_place(borrowed: HostBuffers) -> None:
     array = np.arange(24.0)
     assert borrowed.of(array) is None
     block: Any = borrowed.of(array)
@@ -48,7 +48,7 @@ def test_what_comes_again_is_known_by_its_place(borrowed: Borrowed) -> None:
     assert not frozen.array.flags.writeable
 
 
-def test_no_array_is_kept_alive(borrowed: Borrowed) -> None:
+def test_no_array_is_kept_alive(borrowed: HostBuffers) -> None:
     array = np.arange(24.0)
     watched = weakref.ref(array)
     borrowed.of(array)
@@ -57,12 +57,12 @@ def test_no_array_is_kept_alive(borrowed: Borrowed) -> None:
     assert watched() is None
 
 
-def test_gaps_are_not_shared(borrowed: Borrowed) -> None:
+def test_gaps_are_not_shared(borrowed: HostBuffers) -> None:
     array = np.zeros((6, 6))[:, ::2]
     assert [borrowed.of(array) for _ in range(3)] == [None] * 3
 
 
-def test_what_was_not_asked_for_lately_is_given_back(borrowed: Borrowed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_asked_for_lately_is_given_back(borrowed: HostBuffers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_buffers, "_MOST", 3)
     first, second, *others = (np.zeros(size) for size in range(1, 6))
     blocks: list[Any] = []

@@ -38,12 +38,12 @@ def children(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 )
 def test_children_that_fail(monkeypatch: pytest.MonkeyPatch, code: str, message: str) -> None:
     children(monkeypatch, code)
-    answer = doctor._child(("survey",), 1.0 if "sleep" in code else 120.0, doctor.Found)
+    answer = doctor._child(("survey",), 1.0 if "sleep" in code else 120.0, doctor.SurveyFindings)
     if message:
         assert isinstance(answer, str)
         assert message in answer
     else:
-        assert answer == doctor.Found()
+        assert answer == doctor.SurveyFindings()
 
 
 def test_crash_in_discovery_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def gemm(sizes: list[int], dtype: str, trans: str = "NN") -> Problem:
     return GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": trans[0], "trans_b": trans[1]})
 
 
-def kind(case: Problem, info: DeviceInfo) -> variants.Kind:
+def kind(case: Problem, info: DeviceInfo) -> variants.ProblemKind:
     return estimate.kind_of(case, info, 226 * 1024)
 
 

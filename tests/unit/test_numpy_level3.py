@@ -13,7 +13,7 @@ import portatile
 from portatile.errors import ArgumentError
 from portatile.runtime import blas_calls, numpy_level3, numpy_products, perform
 from portatile.runtime.host_calls import Forms
-from portatile.runtime.recorded import Call
+from portatile.runtime.recorded import RoutineCall
 from support.seeds import new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -178,7 +178,7 @@ def test_a_device_that_is_selected_computes(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_large_ones_are_left_to_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = np.eye(8, dtype=np.float16)
-    call = Call((narrow, narrow), (1.0,), ("L", "L", "N", "N", ""), None, None)
+    call = RoutineCall((narrow, narrow), (1.0,), ("L", "L", "N", "N", ""), None, None)
     assert numpy_level3.Level3("trmm").rival(call, narrow, Forms()) is None
     monkeypatch.setattr(numpy_products, "at_once", lambda multiply_adds, dtype: multiply_adds <= 4000)
     small, large = np.eye(8), np.eye(32)

@@ -14,7 +14,7 @@ from portatile.device import datasheet
 from portatile.errors import DeviceError
 from portatile.studies import scale
 from portatile.studies.framework import prediction, shared_run, simulation
-from portatile.studies.framework.prediction import Alone, Ways
+from portatile.studies.framework.prediction import SingleDevice, TransferRates
 from portatile.studies.framework.shared_run import SharedRun, SharedTimes
 from portatile.studies.framework.simulation import Overheads, SharedProduct, SimulatedMachine, TrialCost
 from portatile.studies.framework.study import Run
@@ -109,15 +109,19 @@ def test_what_devices_take_together_follows_from_each_alone() -> None:
     gpu = replace(datasheet("sm_90", "cuda"), physical_id="one")
     cpu = replace(gpu, kind="cpu", compute_units=2, physical_id="processor")
     work = SharedProduct(4096, flops=1e9, row_bytes=1e3, shared_bytes=1e9)
-    alone = Alone(gpu, 1.5, link=1e9)  # a second for what every device needs
+    alone = SingleDevice(gpu, 1.5, link=1e9)  # a second for what every device needs
     assert alone.rate(work) * (0.5 - 4.096e-3) == pytest.approx(4.096e12)
     other = replace(alone, info=replace(gpu, physical_id="another"))
-    assert prediction.together(work, [alone, other], 2, Ways(1e12)).seconds == pytest.approx(1.25, abs=0.01)
-    assert prediction.together(work, [alone, alone], 2, Ways(1e12)).seconds == pytest.approx(1.5, abs=0.01), "one GPU by two back ends"
-    assert prediction.together(work, [alone, other], 2, Ways(1e9)).seconds == 1.5, "the host's memory binds"
-    part = Alone(cpu, 1.0)
-    assert prediction.together(work, [part, part], 2, Ways(1e12)).binds == "one device"
-    assert prediction.together(work, [part, part], 4, Ways(1e12)).seconds == pytest.approx(0.5, abs=0.02), "pieces are of few widths"
+    assert prediction.together(work, [alone, other], 2, TransferRates(1e12)).seconds == pytest.approx(1.25, abs=0.01)
+    assert prediction.together(work, [alone, alone], 2, TransferRates(1e12)).seconds == pytest.approx(1.5, abs=0.01), (
+        "one GPU by two back ends"
+    )
+    assert prediction.together(work, [alone, other], 2, TransferRates(1e9)).seconds == 1.5, "the host's memory binds"
+    part = SingleDevice(cpu, 1.0)
+    assert prediction.together(work, [part, part], 2, TransferRates(1e12)).binds == "one device"
+    assert prediction.together(work, [part, part], 4, TransferRates(1e12)).seconds == pytest.approx(0.5, abs=0.02), (
+        "pieces are of few widths"
+    )
     assert prediction.share(cpu, [gpu, cpu], 1) == 0.5
 
 

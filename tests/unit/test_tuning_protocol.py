@@ -12,7 +12,7 @@ from portatile.errors import ArgumentError
 from portatile.model import Screen
 from portatile.records import Arg, Launch, Plan, Source, Temporary
 from portatile.tuning import protocol
-from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Race, Raced, Timing, VariantPart
+from portatile.tuning.protocol import Evaluate, Evaluated, Frames, PhaseEntered, Race, Raced, Timing, VariantPart
 from portatile.tuning.shared_arrays import SharedArrays, SharedArraysView
 from portatile.workload import Expected
 from support.seeds import new_seed
@@ -54,7 +54,7 @@ def test_a_race_goes_there_and_comes_back() -> None:
 def test_frames_arrive_in_any_pieces() -> None:
     seed = new_seed("draws")
     dice = np.random.default_rng(seed)
-    sent = [Entered("x" * int(dice.integers(0, 300)), float(i)) for i in range(50)]
+    sent = [PhaseEntered("x" * int(dice.integers(0, 300)), float(i)) for i in range(50)]
     data = b"".join(map(protocol.frame, sent))
     frames, received = Frames(), []
     while data:

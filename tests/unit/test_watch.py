@@ -13,7 +13,7 @@ import pytest
 from portatile import cli
 from portatile.records import from_json
 from portatile.reports import live_view, serve
-from portatile.reports.page import Live
+from portatile.reports.page import LiveState
 from portatile.tuning.search import concurrent_searches
 from support import followed, reporting
 
@@ -26,7 +26,7 @@ def search(tmp_path: Path) -> followed.Search:
     return followed.Search(tmp_path / "results.sqlite")
 
 
-def facts(live: Live) -> dict[str, str]:
+def facts(live: LiveState) -> dict[str, str]:
     return dict(live.facts)
 
 
@@ -74,7 +74,7 @@ def test_only_the_address_with_the_token_answers(search: followed.Search) -> Non
         assert len(token) >= 32
         own = f"127.0.0.1:{page.port}"
         assert page.answer(f"/{token}/", own)[0] == 200
-        assert from_json(page.answer(f"/{token}/state", own)[2], Live).state == "waiting for a search"
+        assert from_json(page.answer(f"/{token}/state", own)[2], LiveState).state == "waiting for a search"
         for path, host in (
             ("/", own),
             ("/x/", own),

@@ -17,7 +17,7 @@ from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 
 
-class Begin(NamedTuple):
+class InitialContent(NamedTuple):
     """The values that the output ``array`` begins with: those of ``source``, which has the same shape, or zeros without a source.
 
     Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U; of a Buffer's rows as they lie in memory)
@@ -61,7 +61,7 @@ class Result(NamedTuple, Generic[Array]):
 
     array: Array
     matrix: Matrix
-    begin: Begin | None
+    begin: InitialContent | None
 
 
 def receiving(
@@ -172,7 +172,7 @@ def same(stored: Matrix, other: Matrix) -> bool:
     return bool(stored.array.__array_interface__["data"] == other.array.__array_interface__["data"])
 
 
-def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
+def copying(source: Matrix, target: Matrix, name: str) -> InitialContent | None:
     """The copy of ``source`` into ``target``, which have the same shape; on a device both must be packed and stored alike.
 
     None where they are the same memory. Raises ArgumentError where they overlap otherwise, or cannot be copied. Nothing is
@@ -183,12 +183,12 @@ def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
     if overlap(source, target):
         raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
     if not source.on_device and not target.on_device:
-        return Begin(target.array.T if target.transposed else target.array, source.array.T if source.transposed else source.array)
+        return InitialContent(target.array.T if target.transposed else target.array, source.array.T if source.transposed else source.array)
     packed = source.stride == source.columns and target.stride == target.columns
     same_layout = source.on_device and target.on_device and packed and source.transposed == target.transposed
     if not same_layout or source.array.device is not target.array.device:
         raise ArgumentError(f"{name} and out must lie on one device, packed and in the same order; or pass out={name} to overwrite it")
-    return Begin(target.array, source.array)
+    return InitialContent(target.array, source.array)
 
 
 def _extent(stored: Matrix) -> tuple[object, int, int]:

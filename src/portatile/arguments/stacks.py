@@ -14,7 +14,7 @@ from portatile.arguments import matrices, outputs
 from portatile.arguments.checks import ALL, FACTORS, check_alive, check_dtype, check_options, check_writable
 from portatile.arguments.letters import conjugate
 from portatile.arguments.matrices import Array, Matrix
-from portatile.arguments.outputs import Begin, result_type
+from portatile.arguments.outputs import InitialContent, result_type
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.device.strides import overlaps_itself
@@ -36,24 +36,24 @@ class StackedGemm(NamedTuple, Generic[Array]):
     kind: Any = None
 
 
-class Product(NamedTuple):
+class StackedProduct(NamedTuple):
     """One product of matrices, or of stacks that lie evenly: ``c`` receives that of ``a`` and ``b``."""
 
     a: Matrix
     b: Matrix
     c: Matrix
 
-    def row_major(self) -> Product:
+    def row_major(self) -> StackedProduct:
         """The same product with a row-major ``c``: of a column-major one, C^T = op(b)^T op(a)^T."""
-        return Product(self.b.flipped(), self.a.flipped(), self.c.flipped()) if self.c.transposed else self
+        return StackedProduct(self.b.flipped(), self.a.flipped(), self.c.flipped()) if self.c.transposed else self
 
 
-class Products(NamedTuple, Generic[Array]):
+class StackedProducts(NamedTuple, Generic[Array]):
     """``result`` is what the caller gets once the ``products`` are computed; ``begin`` comes before the first of them."""
 
     result: Array
-    begin: Begin | None
-    products: list[Product]
+    begin: InitialContent | None
+    products: list[StackedProduct]
 
 
 def stacked(array: Any) -> bool:
@@ -70,7 +70,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ArgumentError(f"stacks of {' and '.join(map(str, counts))} matrices cannot be broadcast together") from None
 
 
-def products(call: StackedGemm[Array]) -> Products[Array]:
+def products(call: StackedGemm[Array]) -> StackedProducts[Array]:
     """The products of all matrices of the stacks; ``c`` and ``out`` have the whole batch. Raises ArgumentError for what does not fit."""
     stack_a, stack_b = _op(stack_of(call.a, "a"), call.trans[0], "trans_a"), _op(stack_of(call.b, "b"), call.trans[1], "trans_b")
     if stack_a.dtype != stack_b.dtype:
@@ -88,21 +88,21 @@ def products(call: StackedGemm[Array]) -> Products[Array]:
     target = _whole(result, shape, kind, "out")
     check_writable(result, "out")
     if 0 in shape:
-        return Products(result, None, [])
+        return StackedProducts(result, None, [])
     if overlaps_itself(target.shape, target.strides, target.dtype.itemsize):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     listed = [_product(views, call.trans) for views in batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
         begin = copying(_whole(c, shape, kind, "c"), target)
-    return Products(result, begin, listed)
+    return StackedProducts(result, begin, listed)
 
 
-def merged(product: Product) -> Product:
+def merged(product: StackedProduct) -> StackedProduct:
     """Stacks of ``a`` whose rows go on evenly from matrix to matrix, all times one ``b``, as one matrix times that."""
     a, b, c = product
     if c.number > 1 and b.step == 0 and not a.transposed and all(each.step == each.rows * each.stride for each in (a, c)):
-        return Product(_tall(a), b._replace(array=b.array[0], number=1), _tall(c))
+        return StackedProduct(_tall(a), b._replace(array=b.array[0], number=1), _tall(c))
     return product
 
 
@@ -147,7 +147,7 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
     return strided(array, shape, strides)
 
 
-def copying(source: _Stack, target: _Stack, name: str = "c") -> Begin | None:
+def copying(source: _Stack, target: _Stack, name: str = "c") -> InitialContent | None:
     """A function that copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``.
 
     Raises ArgumentError where they overlap without being the same, or a Buffer has gaps.
@@ -157,7 +157,7 @@ def copying(source: _Stack, target: _Stack, name: str = "c") -> Begin | None:
             return None
         if np.may_share_memory(source, target):
             raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
-        return Begin(target, source)
+        return InitialContent(target, source)
     rows = []
     for label, array in ((name, source), ("out", target)):
         if not is_packed(array):
@@ -234,12 +234,12 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
     return max(fitting)[1] if fitting else None
 
 
-def _product(views: tuple[_Stack, ...], trans: tuple[str, str]) -> Product:
+def _product(views: tuple[_Stack, ...], trans: tuple[str, str]) -> StackedProduct:
     a, b, c = (matrices.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
     a, b = conjugate(a, trans[0]), conjugate(b, trans[1])
     outputs.check_apart(c, a, "a")
     outputs.check_apart(c, b, "b")
-    return Product(a, b, c)
+    return StackedProduct(a, b, c)
 
 
 def _tall(stack: Matrix) -> Matrix:

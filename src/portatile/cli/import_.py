@@ -8,7 +8,7 @@ import click
 
 from portatile import device
 from portatile.cli import _console, _options
-from portatile.formats.other_tuners import Known
+from portatile.formats.other_tuners import ForeignResult
 from portatile.shipping import import_results
 from portatile.store import ResultStore
 from portatile.tuning.search import foreign_starts
@@ -45,7 +45,7 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
         _console.out.print("the files hold no trials", markup=False)
 
 
-def _first_trials(file: Path, known: list[Known]) -> None:
+def _first_trials(file: Path, known: list[ForeignResult]) -> None:
     """Keep another tuner's configurations, and say for what they can be used."""
     stored = foreign_starts.keep(known)
     for kernel, users, count in foreign_starts.summary(known):

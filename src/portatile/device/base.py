@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.event import Event
-from portatile.device.module import Kernel, Module, PageLock, Releasable, Repeat
+from portatile.device.module import LoadedKernel, Module, PageLock, Releasable, Repeat
 from portatile.device.strides import CopiedRows
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
@@ -74,7 +74,7 @@ class Slot(NamedTuple):
 class ReadyLaunch(NamedTuple):
     """A kernel, its NDRange in work-items, and its arguments; a Slot stands for each argument that a run brings."""
 
-    kernel: Kernel
+    kernel: LoadedKernel
     global_size: Size3
     local_size: Size3
     args: Sequence[Argument | Slot]
@@ -122,7 +122,7 @@ class Queue(Releasable):
 
     @abstractmethod
     def launch(
-        self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
+        self, kernel: LoadedKernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
     ) -> Event | None:
         """Run a kernel over an NDRange of work-items.
 

@@ -33,7 +33,7 @@ class PageLock(Releasable):
         """Block until all devices that reach the pages have done what they were given so far."""
 
 
-class Kernel(ABC):
+class LoadedKernel(ABC):
     """A kernel that is loaded on a device."""
 
     name: str
@@ -62,5 +62,5 @@ class Module(Releasable):
     """A loaded binary."""
 
     @abstractmethod
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> LoadedKernel:
         """The kernel called ``name`` in its text; raises ArgumentError with the names there are."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
-from portatile.device.module import Kernel
+from portatile.device.module import LoadedKernel
 from portatile.errors import LaunchError
 from portatile.records import DeviceInfo, Size3
 
 
-def named(kernel: Kernel, device: DeviceInfo, global_size: Size3, local_size: Size3) -> str:
+def named(kernel: LoadedKernel, device: DeviceInfo, global_size: Size3, local_size: Size3) -> str:
     """The launch in words."""
     return f"kernel {kernel.name!r} with global size {global_size} and local size {local_size} on {device.id}"
 
 
-def check(kernel: Kernel, device: DeviceInfo, limit: int, global_size: Size3, local_size: Size3, groups: int | None = None) -> None:
+def check(kernel: LoadedKernel, device: DeviceInfo, limit: int, global_size: Size3, local_size: Size3, groups: int | None = None) -> None:
     """Raise LaunchError for sizes that are not positive, and for those that the kernel or the device cannot run.
 
     ``limit``: the most work-items of a group. ``groups``: the most work-groups of a launch; None where the driver checks that itself.

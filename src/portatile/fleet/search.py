@@ -20,13 +20,13 @@ from portatile.errors import CompileError, DeviceError, LaunchError, UsageError
 from portatile.fleet import members, session
 from portatile.fleet.members import Fleet
 from portatile.fleet.outcomes import FleetOutcomes
-from portatile.fleet.session import Decision, Order
+from portatile.fleet.session import Decision, SessionRequest
 from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial, now
 from portatile.tuning.final import ranking
 from portatile.tuning.search import agreement, first_configs
-from portatile.tuning.search.beside import beside
+from portatile.tuning.search.background import in_background
 from portatile.tuning.search.cooperation import alone
 from portatile.tuning.search.first_configs import StartedSearch
 from portatile.tuning.search.objective import Goal
@@ -106,7 +106,7 @@ class _Search:
         self.default = self.workload.default(problem, self.info)
         self.planner = Planner(self.workload, [*self.workload.awkward(problem), problem], (), self.info)
         limits = self.request.limits.within(self.request.budget.seconds)
-        self.order = to_json(Order(problem, self.request.seed, limits, self.request.timing, self.request.model))
+        self.order = to_json(SessionRequest(problem, self.request.seed, limits, self.request.timing, self.request.model))
         self.stored = self._stored()
 
     def run(self) -> Stopped:
@@ -114,7 +114,7 @@ class _Search:
         try:
             strategy = self.request.strategy if callable(self.request.strategy) else strategies.get(self.request.strategy)
             start = partial(first_configs.start_search, strategy, self.request, self.planner, self.space, self.default, alone())
-            started = beside(start, self._attend)
+            started = in_background(start, self._attend)
             self._begin_default()
             stopped = self._explore(started)
             self._decide()

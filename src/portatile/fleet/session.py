@@ -33,7 +33,7 @@ Binaries = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True)
-class Order:
+class SessionRequest:
     """The data that all trials of a search share."""
 
     problem: Problem
@@ -97,7 +97,7 @@ def close() -> None:
 class _Session:
     """One tuner. Safe to use from several threads."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: SessionRequest) -> None:
         self._order = order
         self._wanted: queue.Queue[Config | None] = queue.Queue()
         self._news = threading.Condition()
@@ -206,5 +206,5 @@ def _session(order: bytes) -> _Session:
         for other in _sessions.values():
             other.close()
         _sessions.clear()
-        _sessions[order] = session = _Session(from_json(order, Order))
+        _sessions[order] = session = _Session(from_json(order, SessionRequest))
         return session

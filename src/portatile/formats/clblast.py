@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.formats.other_tuners import Known, valid
+from portatile.formats.other_tuners import ForeignResult, valid
 from portatile.records import Config, Value
 
 _PRECISIONS = {"16": "float16", "32": "float32", "64": "float64", "3232": "complex64", "6464": "complex128"}
@@ -39,7 +39,7 @@ def is_one(document: object) -> bool:
     return {"kernel_family", "precision", "results"} <= set(document) or isinstance(document.get("sections"), list)
 
 
-def read(document: object) -> list[Known]:
+def read(document: object) -> list[ForeignResult]:
     """The measured configurations; raises ArgumentError with the path of what is malformed.
 
     Examples:
@@ -62,7 +62,9 @@ def read(document: object) -> list[Known]:
         for number, result in enumerate(section.results):
             config, spent = _result(section, result, f"{at}.results[{number}]")
             if valid(spent):
-                configs.append(Known(f"CLBlast's {family}", device, _PRECISIONS.get(section.precision, ""), sizes, config, 1e-3 * spent))
+                configs.append(
+                    ForeignResult(f"CLBlast's {family}", device, _PRECISIONS.get(section.precision, ""), sizes, config, 1e-3 * spent)
+                )
     return configs
 
 

@@ -13,7 +13,7 @@ from portatile.trials import Status, Trial
 
 
 @dataclass(frozen=True)
-class Known:
+class ForeignResult:
     """A configuration that another tuner measured, in that tuner's names. ``dtype`` and ``sizes`` are empty where its file lacks them."""
 
     kernel: str

@@ -22,14 +22,14 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError, StoreError
 from portatile.measure import peaks, runs
 from portatile.measure.peaks import Quantity
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import DeviceInfo
 
 _SECONDS = 2.0  # after which matrix units are left out
 _ATTEMPTS = 4
 _BUSY = 0.4  # of the processor, by the load of the last minute
 _LATEST = 30.0  # after which the child is ended: a simulator, or a compiler that takes very long
-_WAY = Way(Length(samples=5, seconds=0.08, burst=0.005))
+_WAY = MeasurementOptions(MeasurementLength(samples=5, seconds=0.08, burst=0.005))
 
 
 def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> Ceilings | None:

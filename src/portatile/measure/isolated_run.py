@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from portatile import cache, device, processes, program
 from portatile.device.base import Argument, Device, Memory, Queue
-from portatile.device.module import Kernel
+from portatile.device.module import LoadedKernel
 from portatile.errors import CompileError, LaunchError, PortatileError, UsageError
 from portatile.guarded_memory import MARGIN, GuardedMemory
 from portatile.images import ImageForm, Sampler
@@ -175,7 +175,7 @@ def measured(task: KernelRun, target: Device, begin: Callable[[], None] = lambda
     return RunOutcome(target.info, arrays, seconds)
 
 
-def _first_launch(task: KernelRun, target: Device, queue: Queue, kernel: Kernel, arguments: list[Argument]) -> None:
+def _first_launch(task: KernelRun, target: Device, queue: Queue, kernel: LoadedKernel, arguments: list[Argument]) -> None:
     try:
         queue.launch(kernel, task.global_size, task.local_size, arguments)
     except LaunchError as error:

@@ -11,7 +11,7 @@ from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs, transfers
 from portatile.measure.plausible import memory_limit, refuse_impossible, refuse_removed
-from portatile.measure.runs import Length, PreparedRun, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions, PreparedRun
 from portatile.measure.transfers import Copy
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.workloads.gemm.capabilities import matrix_units
@@ -19,7 +19,7 @@ from portatile.workloads.gemm.capabilities import matrix_units
 _CHAINS = 1 << 15  # for each compute unit: a GPU's 2048 items of 16
 _ROUNDS = {"cpu": 2048, "gpu": 8192}  # of these units what a launch costs beside its chains would show: 3 % of 2048 rounds
 _CALLS = 256  # on a CPU, whose functions take as long as many multiply-adds
-_GLANCE = Way(Length(samples=3, seconds=0.0, burst=0.005))
+_GLANCE = MeasurementOptions(MeasurementLength(samples=3, seconds=0.0, burst=0.005))
 _TRIES = 5  # how often two contradicting measurements are repeated, in case the machine was busy
 
 
@@ -70,7 +70,7 @@ def problem(
 
 
 def measure(
-    device: Device, quantity: Quantity, instance: Problem | None = None, way: Way | None = None, config: Config | None = None
+    device: Device, quantity: Quantity, instance: Problem | None = None, way: MeasurementOptions | None = None, config: Config | None = None
 ) -> Measured:
     """Measure a quantity with ``config``, else with that tuned for its problem, else with the best of a few; each checked first.
 
@@ -142,7 +142,7 @@ def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
     return configs[min(times, key=lambda place: times[place])]
 
 
-def _scaled(device: Device, quantity: Quantity, once: runs.Timed, way: Way | None) -> runs.Timed:
+def _scaled(device: Device, quantity: Quantity, once: runs.Timed, way: MeasurementOptions | None) -> runs.Timed:
     """The timing, after it is certain that every round runs."""
     sizes = {**once.problem.sizes, "rounds": 2 * once.problem.sizes["rounds"]}
     double = workloads.get("peak").problem(sizes, once.problem.dtype, once.problem.options)

@@ -48,7 +48,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Length:
+class MeasurementLength:
     """The length of a measurement: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed.
 
     After ``most`` seconds ``enough`` samples will do: runs that take seconds each scatter little.
@@ -101,7 +101,7 @@ def placed(device: Device, queue: Queue, inputs: Inputs) -> Iterator[Mapping[str
             block.release()
 
 
-def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length) -> tuple[float, ...]:
+def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: MeasurementLength) -> tuple[float, ...]:
     """Seconds of each ``run``, which queues work on a queue without profiling, as in use; ``clock`` is the profiling queue.
 
     Each sample is the mean of a burst of runs back to back. Raises DeviceError where the clock does not advance.
@@ -120,14 +120,14 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length
 
 
 @dataclass(frozen=True)
-class Way:
+class MeasurementOptions:
     """The manner of a measurement: with compiler ``options``, on operands of ``seed``; ``strict``: a result outside its error bound is an
     error.
 
     Options that give accuracy up need ``strict=False``: the error is then reported, and may be above 1.
     """
 
-    length: Length = field(default_factory=Length)
+    length: MeasurementLength = field(default_factory=MeasurementLength)
     options: tuple[str, ...] = ()
     seed: int = 0
     strict: bool = True
@@ -145,12 +145,12 @@ class PreparedRun:
     queue: Queue
     clock: Queue
 
-    def timed(self, config: Config, way: Way | None = None) -> Timed:
+    def timed(self, config: Config, way: MeasurementOptions | None = None) -> Timed:
         """Check a configuration, then time it back to back on an in-order queue.
 
         Raises DeviceError where a result is outside its error bound, before anything is timed, and where the clock does not advance.
         """
-        way, problem = way or Way(), self.problem
+        way, problem = way or MeasurementOptions(), self.problem
         with loaded(self.device, problem, config, way.options) as executable:
             error = self.check(executable, workloads.get(problem.workload).bound(problem, config), way.strict, str(dict(config)))
             return Timed(problem, dict(config), self.samples(executable, way.length), error)
@@ -173,7 +173,7 @@ class PreparedRun:
             raise DeviceError(f"{self.problem.workload} computes wrongly on {self.device.info.id} with {label}: {verdict.message}")
         return verdict.error
 
-    def samples(self, executable: Executable, length: Length) -> tuple[float, ...]:
+    def samples(self, executable: Executable, length: MeasurementLength) -> tuple[float, ...]:
         """Seconds per run; see ``bursts``."""
         return bursts(self.queue, self.clock, lambda: executable.run(self.queue, self.memory, self.inputs.scalars), length)
 
@@ -217,8 +217,8 @@ def _on_the_host(problem: Problem, seed: int) -> _HostSide:
     return made
 
 
-def timed(device: Device, problem: Problem, config: Config | None = None, way: Way | None = None) -> Timed:
+def timed(device: Device, problem: Problem, config: Config | None = None, way: MeasurementOptions | None = None) -> Timed:
     """Check a configuration (default: the best known) on random operands, then time it; see ``PreparedRun.timed``."""
-    way = way or Way()
+    way = way or MeasurementOptions()
     with prepared(device, problem, way.seed) as ready:
         return ready.timed(known(problem, device).config if config is None else config, way)

@@ -16,7 +16,7 @@ from portatile.figures import quantities
 from portatile.records import DeviceInfo
 from portatile.reports import page, write
 from portatile.reports.groups import Group
-from portatile.reports.page import Live
+from portatile.reports.page import LiveState
 from portatile.reports.write import Selection
 from portatile.store import known_results
 from portatile.tuning.search import concurrent_searches
@@ -33,7 +33,7 @@ class Snapshot:
     """The page at one moment, and the state that its script polls to find out whether the page has changed."""
 
     html: str
-    live: Live
+    live: LiveState
 
 
 class LiveView:
@@ -86,7 +86,7 @@ class LiveView:
         facts = _facts(groups[0], None if ended else sensors(groups[0].device)) if groups else []
         state = "the search has ended" if ended else "searching" if self.begun else "waiting for a search"
         version = f"{len(groups)}-{sum(len(group.trials) for group in groups)}-{state.replace(' ', '-')}"
-        live = Live(state, tuple(facts), version, ended)
+        live = LiveState(state, tuple(facts), version, ended)
         if before is not None and before.live.version == version:
             return Snapshot(before.html, live)
         waiting = "A search has begun; its first trial comes soon." if self.begun else "A search fills this page:"

@@ -55,7 +55,7 @@ class DeviceFacts:
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveState:
     """The state of a page that follows a search, the facts at its head, and a version that changes with every trial."""
 
     state: str
@@ -64,7 +64,7 @@ class Live:
     ended: bool
 
 
-def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the store is empty.", live: Live | None = None) -> str:
+def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the store is empty.", live: LiveState | None = None) -> str:
     """The page. ``known`` tells what was tuned, for plans that call other problems; ``nothing`` says why there are no groups."""
     scripts = [_file("page.js"), *([_file("live.js")] if live is not None else [])]
     return template.page(__file__, "page.html").render(
@@ -96,7 +96,7 @@ _WORDS: dict[str, object] = {
 """The template's words, limits and functions, which are the same for every page."""
 
 
-def _head(groups: Sequence[Group], live: Live | None) -> dict[str, object]:
+def _head(groups: Sequence[Group], live: LiveState | None) -> dict[str, object]:
     """The values for the head and the foot of the page: a summary, versions and the time."""
     return {
         "version": release(),

@@ -21,8 +21,8 @@ from portatile.dtypes import numpy_type
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.formatting import spelled
 from portatile.records import Layout, Problem, Value
-from portatile.runtime.engine import Bound, engine_of
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.engine import BoundProblem, engine_of
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 from portatile.select import Choice
 from portatile.workloads import precisions
@@ -104,7 +104,7 @@ class Compiled:
         arrays = tuple([given.get(name) for name in self._order[:-1]])
         return self._recorder.call(self._plan, arrays, tuple(scalars.values()), (), result, None)
 
-    def _plan(self, call: Call) -> Planned:
+    def _plan(self, call: RoutineCall) -> Planned:
         """The one request of a call, its arrays in order; raises ArgumentError for what does not fit."""
         given = {name: array for name, array in zip(self._order, call.arrays, strict=False) if array is not None}
         scalars = dict(zip(self._scalars, call.factors, strict=True))
@@ -117,7 +117,7 @@ class Compiled:
             self._engine = engine_of(self.device)
             self._prepared = self._engine.prepare(self.problem, self.choice, instead=self._instead)
         operands = tuple([matrix.read_if(needed) for matrix, needed in zip(stored, read, strict=True)])
-        bound = Bound(self._engine, self._prepared, self._order)
+        bound = BoundProblem(self._engine, self._prepared, self._order)
         return Planned(result, [Request(self.problem.workload, (), (), operands, result, scalars=scalars, bound=bound)])
 
     def __repr__(self) -> str:

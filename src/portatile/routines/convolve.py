@@ -15,7 +15,7 @@ from portatile.arguments.matrices import Array
 from portatile.device import Selector
 from portatile.errors import ArgumentError
 from portatile.routines import convolve_host_volumes, convolve_volumes
-from portatile.routines.convolve_host_volumes import Between3d as Between3d  # so that callers of passes3d need no other module
+from portatile.routines.convolve_host_volumes import IntermediateVolumes as IntermediateVolumes  # an argument of passes3d
 from portatile.routines.convolve_lines import LineFilter, filter_lines
 from portatile.routines.convolve_volumes import SeparableFilter
 
@@ -118,7 +118,7 @@ def passes3d(
     boundary: Boundary | Sequence[Boundary],
     device: Selector | None,
     out: Any = None,
-    between: Between3d | None = None,
+    between: IntermediateVolumes | None = None,
 ) -> Array:
     """One transposing pass for each of three axes with the rows of its filters, one row or the two of a ``bank``.
 

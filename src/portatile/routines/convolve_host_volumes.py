@@ -23,7 +23,7 @@ from portatile.runtime import memory_limit, separable
 from portatile.runtime.engine import engine_of
 
 
-class Between3d:
+class IntermediateVolumes:
     """Host memory between the passes of a volume, kept from one volume to the next: new pages take longer than a filter."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Between3d:
 
 
 def filter_volume(
-    psi: NDArray[Any], separable_filter: SeparableFilter, device: Selector | None, out: Any, between: Between3d | None
+    psi: NDArray[Any], separable_filter: SeparableFilter, device: Selector | None, out: Any, between: IntermediateVolumes | None
 ) -> Any:
     """The passes over a NumPy array, as a NumPy array: ``out`` if given. Raises ArgumentError where that does not fit."""
     check_volume(psi, out)
@@ -61,7 +61,11 @@ def filter_volume(
 
 
 def _filtered(
-    psi: NDArray[Any], separable_filter: SeparableFilter, device: Selector | None, out: NDArray[Any] | None, between: Between3d | None
+    psi: NDArray[Any],
+    separable_filter: SeparableFilter,
+    device: Selector | None,
+    out: NDArray[Any] | None,
+    between: IntermediateVolumes | None,
 ) -> Any:
     """The passes over a NumPy array: in the device's own memory where it has some and what lies there fits, else one by one.
 
@@ -86,7 +90,11 @@ def _filtered(
 
 
 def _pass_by_pass(
-    psi: NDArray[Any], separable_filter: SeparableFilter, device: Selector | None, out: NDArray[Any] | None, between: Between3d | None
+    psi: NDArray[Any],
+    separable_filter: SeparableFilter,
+    device: Selector | None,
+    out: NDArray[Any] | None,
+    between: IntermediateVolumes | None,
 ) -> Any:
     """The passes, each from a NumPy array to the next; the last one to ``out`` if given."""
     volume = separable_filter.volume(psi) if between is not None or out is not None else None

@@ -19,13 +19,13 @@ from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.runtime.numpy_lines import Lines
 from portatile.runtime.perform import constant, perform
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 from portatile.runtime.scratch import scratch
 
 
 @dataclass(frozen=True)
-class Between:
+class IntermediateBlock:
     """A place for a result that only the next pass reads: block ``place`` of the device's scratch memory."""
 
     place: int
@@ -45,7 +45,7 @@ def filter_lines(
     line_filter: LineFilter,
     transposed: bool,
     device: Selector | None,
-    into: Buffer | Between | NDArray[Any] | None = None,
+    into: Buffer | IntermediateBlock | NDArray[Any] | None = None,
 ) -> Any:
     """The convolution of ``psi`` along its first axis. Raises ArgumentError for what does not fit.
 
@@ -60,13 +60,13 @@ def filter_lines(
         out = None if into is None else into.reshape(-1, into.shape[-1])
         result = _LINES.call(partial(_plan_lines, filters, rest, None), (lines,), (), options, out, device)
     else:
-        planned = _plan_lines(filters, rest, into, Call((lines,), (), options, None, device))
+        planned = _plan_lines(filters, rest, into, RoutineCall((lines,), (), options, None, device))
         perform(planned.requests[0])
         result = planned.result
     return _shaped(result, rest, result.shape[1], transposed)
 
 
-def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Between | None, call: Call) -> Planned:
+def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | IntermediateBlock | None, call: RoutineCall) -> Planned:
     """The request for the convolution of lines, the columns of a matrix. Raises ArgumentError for what does not fit."""
     (lines,), (lower, _, boundary, bank) = call.arrays, call.options[-4:]
     description = workloads.get("convolution")
@@ -100,11 +100,11 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Bet
     return Planned(result, [Request("convolution", sizes, options, operands, result, call.device, constants=(1,))])
 
 
-def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | Between | None) -> Any:
+def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | IntermediateBlock | None) -> Any:
     """The matrix that receives the transposed result of ``shape``. Raises ArgumentError where ``into`` differs in size or has gaps."""
     if into is None:
         return outputs.new(lines, shape)
-    if isinstance(into, Between):
+    if isinstance(into, IntermediateBlock):
         return Buffer(scratch(lines.device).block(into.place, prod(shape) * lines.dtype.itemsize), shape, lines.dtype)
     check_out(into, (*rest, shape[1]), lines)
     return Buffer(into.memory, shape, into.dtype, None, into.offset)

@@ -17,11 +17,11 @@ from portatile.arguments.axes import AXES, Boundary, described
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines.convolve_lines import Between, LineFilter, check_out, filter_lines, spelled
+from portatile.routines.convolve_lines import IntermediateBlock, LineFilter, check_out, filter_lines, spelled
 from portatile.runtime import separable
-from portatile.runtime.engine import Bound, engine_of
+from portatile.runtime.engine import BoundProblem, engine_of
 from portatile.runtime.perform import constant
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 from portatile.runtime.scratch import SHARE
 
@@ -69,7 +69,7 @@ class SeparableFilter(NamedTuple):
             axis_filters.append(AxisFilter(distinct[place], first, kind, f"filter{place or ''}"))
         return cls(tuple(axis_filters), bank)
 
-    def along(self, axis: int, array: Any, device: Selector | None, into: Buffer | Between | NDArray[Any] | None = None) -> Any:
+    def along(self, axis: int, array: Any, device: Selector | None, into: Buffer | IntermediateBlock | NDArray[Any] | None = None) -> Any:
         """The pass of ``axis``: filters the first axis of ``array`` and makes it the last. The result goes to ``into`` if given."""
         taps, lower, boundary, _ = self.axes[axis]
         return filter_lines(array, LineFilter(taps, lower, boundary, self.bank), True, device, into)
@@ -93,7 +93,9 @@ def _volume(shape: tuple[int, ...], dtype: str, bank: str, keys: tuple[tuple[str
     options = workloads.get("convolution").options
     if not all(taps in options["taps"] and lower in options["lower"] for _, taps, lower, _ in keys):
         return None
-    volume = separable.Volume(shape, dtype, bank, tuple(separable.Along(kind, taps, int(lower), name) for kind, taps, lower, name in keys))
+    volume = separable.Volume(
+        shape, dtype, bank, tuple(separable.AxisPass(kind, taps, int(lower), name) for kind, taps, lower, name in keys)
+    )
     return volume if min(*shape, *volume.made) > 0 else None
 
 
@@ -118,7 +120,7 @@ def filter_volume(array: Any, separable_filter: SeparableFilter, device: Selecto
     return _VOLUMES.call(partial(_plan, separable_filter, batch), (array,), (), options, out, device)
 
 
-def _plan(separable_filter: SeparableFilter, batch: bool, call: Call) -> Planned:
+def _plan(separable_filter: SeparableFilter, batch: bool, call: RoutineCall) -> Planned:
     """The passes as one plan where that is possible; else they are computed here, or left to do for a batch."""
     (array,), out, device = call.arrays, call.out, call.device
     if not batch:
@@ -148,11 +150,11 @@ def _one_by_one(psi: Buffer, separable_filter: SeparableFilter, device: Selector
         return cast(Buffer, current)
     with engine_of(psi.device).lock:  # the scratch memory between the passes is shared by all threads
         for axis in range(AXES):
-            current = separable_filter.along(axis, current, device, out if axis == last else Between(axis))
+            current = separable_filter.along(axis, current, device, out if axis == last else IntermediateBlock(axis))
     return cast(Buffer, current)
 
 
-def _plan_at_once(array: Any, psi: Buffer, separable_filter: SeparableFilter, call: Call) -> Planned | None:
+def _plan_at_once(array: Any, psi: Buffer, separable_filter: SeparableFilter, call: RoutineCall) -> Planned | None:
     """All passes as one plan, ``psi`` being the Buffer of ``array``; None where a single pass has to say what is wrong, or where memory
     is too scarce to keep what lies between them.
     """
@@ -179,7 +181,7 @@ def _plan_at_once(array: Any, psi: Buffer, separable_filter: SeparableFilter, ca
         taps = {axis.name: axis.filters for axis in separable_filter.axes}
         weights = {name: constant(device, np.array(rows, psi.dtype, order="C"), result) for name, rows in taps.items()}
     operands = [matrices.whole(buffer) for buffer in (psi, *weights.values(), target)]
-    bound = Bound(engine, plan, ("psi", *weights, "out"))
+    bound = BoundProblem(engine, plan, ("psi", *weights, "out"))
     constants = tuple(range(1, len(weights) + 1))
     return Planned(result, [Request("convolution", (), (), tuple(operands), result, bound=bound, constants=constants)])
 

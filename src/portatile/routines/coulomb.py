@@ -14,7 +14,7 @@ from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 
 _SCALARS = ("x0", "y0", "z0", "dx", "dy", "dz")
@@ -69,7 +69,7 @@ def coulomb_potential(
     return _reshaped(potential, points) if out is None else out
 
 
-def _plan(call: Call) -> Planned:
+def _plan(call: RoutineCall) -> Planned:
     """The request for the potential on the rows of a grid. Raises ArgumentError for what does not fit."""
     (atoms,), (nx, ny, nz) = call.arrays, call.options
     checks.check_single(atoms, "atoms")

@@ -13,7 +13,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device import Selector
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 from portatile.workloads import precisions
 from portatile.workloads.gemm import epilogue
@@ -101,7 +101,7 @@ class _Product(NamedTuple):
         return (self.a.read_if(alpha != 0), self.b.read_if(alpha != 0), *vectors, self.c.read_if(beta != 0))
 
 
-def _plan(call: Call) -> Planned:
+def _plan(call: RoutineCall) -> Planned:
     """The request, or two for a product of another precision. Raises ArgumentError for what does not fit."""
     trans_a, trans_b, dtype_asked, activation, names, precision = call.options
     a, b, *rest = call.arrays
@@ -132,7 +132,9 @@ def _plan(call: Call) -> Planned:
     return Planned(result, [request])
 
 
-def _of_matrices(call: Call, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.Products[Any]:
+def _of_matrices(
+    call: RoutineCall, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None
+) -> stacks.StackedProducts[Any]:
     """The product of two matrices, with its result. Raises ArgumentError for what does not fit."""
     a, b, c = operands
     beta = call.factors[1]
@@ -140,10 +142,10 @@ def _of_matrices(call: Call, operands: tuple[Any, Any, Any], trans: tuple[str, s
     kind = _result_type(stored_a.array.dtype, asked, call.out, c if beta != 0 else None)
     shape = stored_a.shape[0], stored_b.shape[1]
     result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-    return stacks.Products(result, begin, [stacks.Product(stored_a, stored_b, stored_c)])
+    return stacks.StackedProducts(result, begin, [stacks.StackedProduct(stored_a, stored_b, stored_c)])
 
 
-def _of_stack(call: Call, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.Products[Any]:
+def _of_stack(call: RoutineCall, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.StackedProducts[Any]:
     """As ``_of_matrices``, of a stack whose rows go on evenly from matrix to matrix, times one matrix. Raises ArgumentError for others."""
     a, b, c = operands
     beta = call.factors[1]
@@ -171,7 +173,7 @@ def _result_type(operand: np.dtype[Any], asked: str | None, out: Any, c: Any) ->
     return kind
 
 
-def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], types: dtypes.Types) -> _Product:
+def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], types: dtypes.ProductTypes) -> _Product:
     """The product with the vectors in ``arrays``, of the type of the sums, or a bias of the result's. Raises ArgumentError where one does
     not fit, or overlaps C.
     """

@@ -10,7 +10,7 @@ from portatile.arguments import checks, outputs
 from portatile.arguments.matrices import Array, Matrix, known, matrix, unknown
 from portatile.device import Selector
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 
 
@@ -87,7 +87,7 @@ def _sums(kind: str, samples: dict[str, Array], voxels: dict[str, Array], device
     return image[0], image[1]
 
 
-def _plan(call: Call) -> Planned:
+def _plan(call: RoutineCall) -> Planned:
     """The request for the sums, whose two parts are the rows of an image. Raises ArgumentError for what does not fit."""
     (kind,) = call.options
     names = *_SAMPLES[: len(call.arrays) - len(_VOXELS)], *_VOXELS

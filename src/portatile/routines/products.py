@@ -12,12 +12,12 @@ from portatile.arguments import checks, letters, numpy_rules, outputs, stacks
 from portatile.arguments.checks import Precision
 from portatile.arguments.letters import letter
 from portatile.arguments.matrices import Array
-from portatile.arguments.stacks import Product
+from portatile.arguments.stacks import StackedProduct
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
 from portatile.runtime import numpy_converted
-from portatile.runtime.recorded import Call, Converted, Planned, Recorder
+from portatile.runtime.recorded import Converted, Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 from portatile.workloads import precisions
 
@@ -77,7 +77,7 @@ def _options(trans: tuple[str, str], factors: tuple[complex, complex], dtype: An
     return (*trans, None if dtype is None else named(dtype), complex_factors, checks.precision(precision))
 
 
-def _plan_product(call: Call) -> Planned | Converted:
+def _plan_product(call: RoutineCall) -> Planned | Converted:
     """The plan of ``matmul``: as ``_plan`` for matrices that kernels read, else converted to such matrices by NumPy's rules."""
     a, b = call.arrays
     converted = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
@@ -86,7 +86,7 @@ def _plan_product(call: Call) -> Planned | Converted:
     )
 
 
-def _plan(call: Call) -> Planned:
+def _plan(call: RoutineCall) -> Planned:
     """The plan of ``gemm``: one request for each launch. Raises ArgumentError for operands that do not fit together."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     trans_a, trans_b, *rest = call.options
@@ -104,7 +104,7 @@ def _plan(call: Call) -> Planned:
     return Planned(products.result, requests)
 
 
-def _one_product(call: Call, dtype: str | None) -> stacks.Products[Any]:
+def _one_product(call: RoutineCall, dtype: str | None) -> stacks.StackedProducts[Any]:
     """The product of two matrices, with its result. Raises ArgumentError for operands that do not fit together."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     beta = call.factors[1]
@@ -112,10 +112,10 @@ def _one_product(call: Call, dtype: str | None) -> stacks.Products[Any]:
     kind = outputs.result_type(stored_a.array.dtype, dtype, call.out, c if beta != 0 else None)
     shape = stored_a.shape[0], stored_b.shape[1]
     result, stored_c, begin = outputs.receiving(call.out, shape, a, {"a": stored_a, "b": stored_b}, c, beta, kind)
-    return stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
+    return stacks.StackedProducts(result, begin, [StackedProduct(stored_a, stored_b, stored_c)])
 
 
-def _request(call: Call, product: Product, result: Any, begin: outputs.Begin | None, precision: str) -> Request:
+def _request(call: RoutineCall, product: StackedProduct, result: Any, begin: outputs.InitialContent | None, precision: str) -> Request:
     """The request for one launch: a product, or several that lie evenly in memory. Raises ArgumentError for factors of another type."""
     alpha, beta = call.factors
     dtype = dtypes.product_name(name_of(product.a.array.dtype), name_of(product.c.array.dtype))
@@ -136,7 +136,7 @@ def _request(call: Call, product: Product, result: Any, begin: outputs.Begin | N
     )
 
 
-def _plan_one(call: Call, result: Any) -> Planned:
+def _plan_one(call: RoutineCall, result: Any) -> Planned:
     """The plan for one matrix of a stack, whose product goes to ``result``."""
     return _plan(call._replace(out=result))
 

@@ -17,14 +17,14 @@ from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.strides import overlaps_itself, span
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Call, Converted, Planned
+from portatile.runtime.recorded import Converted, Planned, RoutineCall
 
 SMALL, SMALL_FOR_GPU = 128, 512
 """The order up to which matrices go together, as one block: then a launch costs more than the zeros that are multiplied; on a GPU whose
 products skip zeros one such matrix keeps few multiprocessors busy.
 """
 
-Plan = Callable[[Call, Any], Planned]
+Plan = Callable[[RoutineCall, Any], Planned]
 """The plan of one matrix; its result goes to the array that is given beside the call, if any, to one of its own or to ``out`` otherwise."""
 
 
@@ -37,7 +37,7 @@ class Stacks(NamedTuple):
     target: Any
 
 
-def checked(call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, Any]], tuple[int, int]]) -> Stacks:
+def checked(call: RoutineCall, names: tuple[str, ...], shape: Callable[[Mapping[str, Any]], tuple[int, int]]) -> Stacks:
     """The stacks of a call, whose arrays have these names; ``shape`` gives that of a result's matrices from them.
 
     Raises ArgumentError for what does not fit.
@@ -85,7 +85,7 @@ def parts(checked_stacks: Stacks, order: int, most: int, read: tuple[str, ...], 
     return even_parts
 
 
-def each(plan: Plan, call: Call, checked_stacks: Stacks) -> Planned:
+def each(plan: Plan, call: RoutineCall, checked_stacks: Stacks) -> Planned:
     """The requests for all matrices of the stacks of a call. Raises ArgumentError for what does not fit, before anything is computed."""
     result, target = checked_stacks.result, checked_stacks.target
     if not prod(target.shape):
@@ -147,7 +147,7 @@ def _extent(array: Buffer) -> tuple[object, int, int]:
     return None if base else handle, base + array.offset + low, base + array.offset + high
 
 
-def as_matrix(plan: Callable[[Call], Planned | Converted], call: Call, place: int) -> Converted:
+def as_matrix(plan: Callable[[RoutineCall], Planned | Converted], call: RoutineCall, place: int) -> Converted:
     """A call whose last array is a vector, which stands as a matrix of one column (``place`` -1) or one row (-2).
 
     Raises ArgumentError where it, or ``out``, is no array that the routines know.
@@ -168,7 +168,7 @@ def as_matrix(plan: Callable[[Call], Planned | Converted], call: Call, place: in
     return Converted(plan, call._replace(arrays=(*others, view), out=out), finish)
 
 
-def as_tall(plan: Callable[[Call], Planned], call: Call) -> Converted | None:
+def as_tall(plan: Callable[[RoutineCall], Planned], call: RoutineCall) -> Converted | None:
     """A call whose arrays but the first are stacks, all times that one matrix from the right, as one of taller matrices.
 
     None where they do not lie as such.

@@ -12,14 +12,14 @@ from portatile.arguments import matrices, outputs, stacks
 from portatile.arguments.checks import COMPLEX, Precision, check_factors, check_options, complex_factor, precision
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, letter, op
 from portatile.arguments.matrices import Array, Matrix, check_square
-from portatile.arguments.outputs import Begin
+from portatile.arguments.outputs import InitialContent
 from portatile.device import Selector
 from portatile.dtypes import name_of
 from portatile.errors import ArgumentError
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
 from portatile.runtime.numpy_level3 import Level3
-from portatile.runtime.recorded import Call, Converted, Planned, Recorder
+from portatile.runtime.recorded import Converted, Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 
 
@@ -198,14 +198,14 @@ def _call(
     precision_asked: Precision | None,
     out: Any,
     device: Selector | None,
-) -> Call:
+) -> RoutineCall:
     """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta, ``precision_asked`` is a precision."""
     alpha, beta = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
     options = (*letters, precision(precision_asked))
-    return Call(factors if c is None else (*factors, c), (alpha, beta), options, out, device)
+    return RoutineCall(factors if c is None else (*factors, c), (alpha, beta), options, out, device)
 
 
-def _plan_symm(call: Call) -> Planned | Converted:
+def _plan_symm(call: RoutineCall) -> Planned | Converted:
     """The requests for products with symmetric matrices. Raises ArgumentError for what does not fit."""
     if not any(map(stacks.stacked, call.arrays)):
         return _plan_one_symm(call)
@@ -217,7 +217,7 @@ def _plan_symm(call: Call) -> Planned | Converted:
     return _plan_symm_together(call, checked_stacks) or stacked.each(_plan_one_symm, call, checked_stacks)
 
 
-def _plan_symm_together(call: Call, checked_stacks: Stacks) -> Planned | None:
+def _plan_symm_together(call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
     begins = _begins(call, checked_stacks)
     parts = (
@@ -233,7 +233,7 @@ def _plan_symm_together(call: Call, checked_stacks: Stacks) -> Planned | None:
     )
 
 
-def _begins(call: Call, checked_stacks: Stacks) -> str | None:
+def _begins(call: RoutineCall, checked_stacks: Stacks) -> str | None:
     """The name of the stack with which the result of a call begins, empty if there is none; None where matrices go one by one: where it
     is missing, and in another precision.
     """
@@ -244,7 +244,7 @@ def _begins(call: Call, checked_stacks: Stacks) -> str | None:
     return None if "c" not in checked_stacks.given else "" if call.arrays[-1] is checked_stacks.result else "c"
 
 
-def _plan_one_symm(call: Call, destination: Any = None) -> Planned:
+def _plan_one_symm(call: RoutineCall, destination: Any = None) -> Planned:
     """The request for one product; the result goes to ``destination`` if it is given."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     check_options(("side", call.options[0], "LR"), ("uplo", call.options[1], "LU"))
@@ -255,7 +255,7 @@ def _plan_one_symm(call: Call, destination: Any = None) -> Planned:
     return Planned(result, [_symm(call, (stored_a, stored_b, stored_c), result, begin)])
 
 
-def _check_symm(call: Call, a: Matrix, b: Matrix) -> None:
+def _check_symm(call: RoutineCall, a: Matrix, b: Matrix) -> None:
     """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
     side, uplo, *_ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
@@ -264,7 +264,7 @@ def _check_symm(call: Call, a: Matrix, b: Matrix) -> None:
     matrices.check_alike(a, b)
 
 
-def _symm(call: Call, operands: tuple[Matrix, ...], result: Any, begin: Begin | None) -> Request:
+def _symm(call: RoutineCall, operands: tuple[Matrix, ...], result: Any, begin: InitialContent | None) -> Request:
     """The request for a product of ``operands``, the output last, or for those of stacks."""
     (alpha, beta), (side, uplo, mirror, precision_asked) = call.factors, call.options
     a, b, c = operands
@@ -285,7 +285,7 @@ def _named(workload: str, output: Matrix, sizes: tuple[int, ...]) -> tuple[str, 
     return (workload, sizes) if output.number == 1 else (f"{workload}_batched", (output.number, *sizes))
 
 
-def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
+def _plan_update(workload: str, names: tuple[str, ...], call: RoutineCall) -> Planned:
     """The requests for triangles of sums of products of the arrays ``names``, which all are n x k, and their transposes.
 
     Raises ArgumentError for what does not fit.
@@ -301,7 +301,7 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
     )
 
 
-def _plan_updates_together(workload: str, names: tuple[str, ...], call: Call, checked_stacks: Stacks) -> Planned | None:
+def _plan_updates_together(workload: str, names: tuple[str, ...], call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
     begins, target = _begins(call, checked_stacks), checked_stacks.target
     parts = None if begins is None else stacked.parts(checked_stacks, target.shape[-1], stacked.SMALL, names, begins)
@@ -312,7 +312,7 @@ def _plan_updates_together(workload: str, names: tuple[str, ...], call: Call, ch
     if begin is not None and call.out is not None:  # the other triangle of out stays as it is
         begin = begin._replace(triangle=call.options[0])
     elif call.out is None and not begins:
-        begin = Begin(target)
+        begin = InitialContent(target)
     requests = [
         _update(workload, call, stored, part[-1], checked_stacks.result, None if at else begin)
         for at, (stored, part) in enumerate(zip(factors, parts, strict=True))
@@ -320,7 +320,7 @@ def _plan_updates_together(workload: str, names: tuple[str, ...], call: Call, ch
     return Planned(checked_stacks.result, requests)
 
 
-def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, destination: Any = None) -> Planned:
+def _plan_one_update(workload: str, names: tuple[str, ...], call: RoutineCall, destination: Any = None) -> Planned:
     """The request for one triangle; the result goes to ``destination`` if it is given."""
     arrays = dict(zip(names, call.arrays, strict=False))
     c = call.arrays[-1] if len(call.arrays) > len(names) else None
@@ -330,14 +330,14 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, destinat
     n = stored["a"].shape[0]
     result, stored_c, begin = outputs.receiving(out if destination is None else destination, (n, n), arrays["a"], stored, c, beta)
     if out is None and beta == 0:
-        begin = Begin(stored_c.array)
+        begin = InitialContent(stored_c.array)
     elif out is not None and begin is not None:  # the other triangle of out stays as it is
         flipped = stored_c.on_device and stored_c.transposed
         begin = begin._replace(triangle=OTHER[uplo] if flipped else uplo)
     return Planned(result, [_update(workload, call, stored, stored_c, result, begin)])
 
 
-def _factors(workload: str, call: Call, factors: Mapping[str, Matrix]) -> dict[str, Matrix]:
+def _factors(workload: str, call: RoutineCall, factors: Mapping[str, Matrix]) -> dict[str, Matrix]:
     """op of the matrices of an update, by name; raises ArgumentError for those and for factors that do not fit."""
     stored = {name: op(matrix, call.options[1], "trans") for name, matrix in factors.items()}
     first, (alpha, beta) = stored["a"], call.factors
@@ -353,7 +353,9 @@ def _factors(workload: str, call: Call, factors: Mapping[str, Matrix]) -> dict[s
     return stored
 
 
-def _update(workload: str, call: Call, stored: Mapping[str, Matrix], c: Matrix, result: Any, begin: Begin | None) -> Request:
+def _update(
+    workload: str, call: RoutineCall, stored: Mapping[str, Matrix], c: Matrix, result: Any, begin: InitialContent | None
+) -> Request:
     """The request for a triangle of ``c`` from the factors ``stored``, or for those of stacks."""
     (alpha, beta), (uplo, _, mirror, precision_asked) = call.factors, call.options
     n, k = stored["a"].shape

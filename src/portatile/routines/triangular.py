@@ -10,14 +10,14 @@ from portatile.arguments.checks import COMPLEX, Precision, SolvePrecision, check
 from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
 from portatile.arguments.matrices import Array, Matrix, check_alike, check_square, matrix
-from portatile.arguments.outputs import Begin
+from portatile.arguments.outputs import InitialContent
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.dtypes import name_of
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
 from portatile.runtime.numpy_level3 import Level3
-from portatile.runtime.recorded import Call, Converted, Planned, Recorder
+from portatile.runtime.recorded import Converted, Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 
 _OF_SOLUTIONS = get_args(SolvePrecision)
@@ -94,7 +94,7 @@ def trsm(
     return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
 
 
-def _plan(workload: str, call: Call) -> Planned | Converted:
+def _plan(workload: str, call: RoutineCall) -> Planned | Converted:
     """The requests for ``workload`` on triangles ``a`` and on ``b``, a vector or matrices. Raises ArgumentError for what does not fit."""
     (a, b), side = call.arrays, call.options[0]
     plan = partial(_plan_one, workload)
@@ -109,7 +109,7 @@ def _plan(workload: str, call: Call) -> Planned | Converted:
     return _plan_together(workload, call, checked_stacks) or stacked.each(plan, call, checked_stacks)
 
 
-def _plan_together(workload: str, call: Call, checked_stacks: Stacks) -> Planned | None:
+def _plan_together(workload: str, call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
     if call.options[-1]:  # in another precision each matrix goes alone
         return None
@@ -128,7 +128,7 @@ def _plan_together(workload: str, call: Call, checked_stacks: Stacks) -> Planned
     return Planned(checked_stacks.result, requests)
 
 
-def _plan_together_out_of_place(workload: str, call: Call, checked_stacks: Stacks) -> Planned | None:
+def _plan_together_out_of_place(workload: str, call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
     """As ``_plan_together`` where kernels read B and write the result to other memory of the same GPU; None where they cannot."""
     target = checked_stacks.target
     if not isinstance(target, Buffer) or not target.device.info.nvidia or stacked.in_one_place(checked_stacks.given["b"], target):
@@ -142,7 +142,7 @@ def _plan_together_out_of_place(workload: str, call: Call, checked_stacks: Stack
     return Planned(checked_stacks.result, requests)
 
 
-def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
+def _plan_one(workload: str, call: RoutineCall, made: Any = None) -> Planned:
     """The request for one matrix ``b``; the result goes to ``made`` if it is given."""
     (a, b), out = call.arrays, call.out
     stored_a, source = matrix(a, "a", COMPLEX), matrix(b, "b", COMPLEX)
@@ -160,7 +160,7 @@ def _out_of_place(b: Matrix, c: Matrix) -> bool:
     return b.on_device and c.on_device and b.transposed == c.transposed and not outputs.overlap(b, c)
 
 
-def _check(call: Call, a: Matrix, b: Matrix) -> None:
+def _check(call: RoutineCall, a: Matrix, b: Matrix) -> None:
     """Raise ArgumentError for unknown options, and for matrices that do not fit each other."""
     side, uplo, trans, diag, _ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
@@ -169,7 +169,9 @@ def _check(call: Call, a: Matrix, b: Matrix) -> None:
     check_alike(a, b)
 
 
-def _request(workload: str, call: Call, a: Matrix, b: Matrix, result: Any, begin: Begin | None, source: Matrix | None = None) -> Request:
+def _request(
+    workload: str, call: RoutineCall, a: Matrix, b: Matrix, result: Any, begin: InitialContent | None, source: Matrix | None = None
+) -> Request:
     """The request for a matrix ``b``, or a stack of them, over which the solution or product is written, or which is that of ``source``."""
     (alpha,), (side, uplo, trans, diag, asked) = call.factors, call.options
     outputs.check_apart(b, a, "a")

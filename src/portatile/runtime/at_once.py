@@ -36,7 +36,7 @@ _UNEVEN = 1.04  # the factor by which the last part may end later than parts of 
 _TWICE = 2  # calls that are measured before parts change: one may be disturbed
 
 
-class Taking(NamedTuple):
+class ReadyPart(NamedTuple):
     """A device's part, made ``ready``: the task of the steps from ``low`` to ``high``."""
 
     engine: Engine
@@ -56,11 +56,11 @@ class PartTime(NamedTuple):
 
 Devices = Sequence[tuple[Engine, Task, Cut]]
 """The device that computes a whole task, and how the task is cut there."""
-Observer = Callable[[Sequence[Taking], Sequence[PartTime], float], None]
+Observer = Callable[[Sequence[ReadyPart], Sequence[PartTime], float], None]
 """A callback that receives the parts of a call with their devices, and the seconds of the whole call."""
 
 
-def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> list[Taking]:
+def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> list[ReadyPart]:
     """A part for each device in proportion to its rate, in steps a second; none where the problem takes long, or does not suit.
 
     It suits where all operands are on the host, and every device has memory of its own, which holds its part. Where calls of the kind
@@ -88,18 +88,18 @@ def _bounds(devices: Devices, rates: Sequence[float]) -> list[int]:
     return [*highs[:-1], size]
 
 
-def _taken(devices: Devices, highs: Sequence[int]) -> list[Taking]:
+def _taken(devices: Devices, highs: Sequence[int]) -> list[ReadyPart]:
     """The parts that end there, made ready; none where one is nothing, begins amid a period, or does not fit."""
-    taken: list[Taking] = []
+    taken: list[ReadyPart] = []
     for (engine, task, own), low, high in zip(devices, [0, *highs[:-1]], highs, strict=True):
         if not low < high or (high % own.period and high < highs[-1]):
             return []
         one = part(task, own, low, high)
-        taken.append(Taking(engine, one, own, low, high, prepared(engine, one)))
+        taken.append(ReadyPart(engine, one, own, low, high, prepared(engine, one)))
     return taken if all(map(_fits, taken)) else []
 
 
-def _fits(taking: Taking) -> bool:
+def _fits(taking: ReadyPart) -> bool:
     """Whether the device holds its part."""
     one = taking.task
     temporaries = taking.ready.executable.plan.temporaries
@@ -107,7 +107,7 @@ def _fits(taking: Taking) -> bool:
     return sum(sizes) <= _LITTLE and not memory_limit.too_large(taking.engine.device, (*sizes, *(one.nbytes for one in temporaries)))
 
 
-def remember(key: Hashable, devices: Devices, parts: Sequence[Taking], observer: Observer) -> None:
+def remember(key: Hashable, devices: Devices, parts: Sequence[ReadyPart], observer: Observer) -> None:
     """Let the next calls of this kind be computed in the same parts, or in others that end together; ``observer`` is told of each."""
     if len(_known) >= _MOST:
         _known.clear()
@@ -148,7 +148,7 @@ def forget() -> None:
     _known.clear()
 
 
-def run(parts: Sequence[Taking]) -> list[PartTime]:
+def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
     """Compute all parts; returns the time of each. Raises the exception of a device after all parts have ended."""
     began = time.perf_counter()
     with ExitStack() as stack:
@@ -172,7 +172,7 @@ class _Known:
 
     names: Sequence[str]
     wholes: Devices
-    parts: Sequence[Taking]
+    parts: Sequence[ReadyPart]
     observer: Observer
     calls: int = field(default_factory=lambda: _AGAIN)
     ends: list[Sequence[float]] = field(default_factory=list)  # of the calls in these parts
@@ -199,7 +199,7 @@ _known: dict[Hashable, _Known] = {}
 class _Begun:
     """A part whose large operands are under way; ``compute`` queues the rest, kernels, and its result's way back where that is locked."""
 
-    def __init__(self, stack: ExitStack, taking: Taking) -> None:
+    def __init__(self, stack: ExitStack, taking: ReadyPart) -> None:
         self.began = time.perf_counter()
         self._taking, self._task = taking, taking.task
         device = taking.engine.device

@@ -29,7 +29,7 @@ _PATIENCE = 10.0  # seconds that the end of the interpreter waits for a call
 
 
 @dataclass(frozen=True)
-class Assembled:
+class LoadedPlan:
     """A plan that is compiled and loaded on its device: a routine's own, of several problems' launches, or that of one problem."""
 
     executable: execute.Executable
@@ -41,7 +41,7 @@ class Assembled:
 
 
 @dataclass(frozen=True)
-class Prepared(Assembled):
+class Prepared(LoadedPlan):
     """A problem that is compiled and loaded on its device. ``waits``: if it comes again, other configurations are timed beside it."""
 
     problem: Problem
@@ -49,11 +49,11 @@ class Prepared(Assembled):
     waits: bool = False
 
 
-class Bound(NamedTuple):
+class BoundProblem(NamedTuple):
     """A prepared problem, and the names of its operands in the order of a request."""
 
     engine: Engine
-    prepared: Assembled
+    prepared: LoadedPlan
     names: tuple[str, ...]
 
     @property
@@ -81,7 +81,7 @@ class Engine:
         self._called: dict[str, Plan] = {}  # flat plans of problems that other problems call, by the problem's key
         self._best: dict[str, Choice] = {}  # what was tuned or is expected to be the fastest, by the problem's key
         self._settled_as: dict[str, Choice] = {}  # what may be used of these choices, by the problem's key and the choice
-        self._assembled: dict[Hashable, Assembled] = {}  # plans that routines make, by their own keys
+        self._assembled: dict[Hashable, LoadedPlan] = {}  # plans that routines make, by their own keys
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
         self._workspaces = workspaces.Workspaces(device)
 
@@ -157,14 +157,14 @@ class Engine:
     def _executable(self, problem: Problem) -> execute.Executable:
         return self.prepare(problem).executable
 
-    def assembled(self, key: Hashable, make: Callable[[], Plan]) -> Assembled:
+    def assembled(self, key: Hashable, make: Callable[[], Plan]) -> LoadedPlan:
         """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
         assembled = self._assembled.get(key)
         if assembled is None:
             with self.lock:
                 plan = make()
                 executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
-                assembled = _remember(self._assembled, key, Assembled(executable))
+                assembled = _remember(self._assembled, key, LoadedPlan(executable))
         return assembled
 
     def knows(self, key: Hashable) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from portatile.records import Problem
 from portatile.runtime import blas_calls, numpy_level3, numpy_products
-from portatile.runtime.host_race import Again, Held, HostRace, clearly, seconds_to_find
+from portatile.runtime.host_race import HostRace, RaceResult, RecordedCall, clearly, seconds_to_find
 from portatile.runtime.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
 _LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
@@ -24,7 +24,7 @@ _TOO_LONG = 3.0  # seconds of a product that is not computed twice more for a ra
 _TRIES: tuple[int, ...] = (8, 64)  # calls after a race at which NumPy tries again
 _AT_A_TRY = 2  # runs of NumPy then
 _MOST = 4096  # entries of the table below
-_raced: dict[Hashable, Held] = {}
+_raced: dict[Hashable, RaceResult] = {}
 """Results of races, by workload, sizes and dtype."""
 
 
@@ -35,21 +35,21 @@ def takes(call: Any, result: Any) -> bool:
     return result.dtype == call.arrays[0].dtype and result.dtype in DTYPES
 
 
-class ByNumpy:
+class NumpyProduct:
     """A product that NumPy computes, in place of the ``recorded`` call, on arrays that were checked when that was recorded."""
 
     fastest = 3.0  # products on one quiet core were up to 2.3 times as fast as those of OpenBLAS
 
-    def __init__(self, recorded: Again, trans: tuple[str, ...]) -> None:
+    def __init__(self, recorded: RecordedCall, trans: tuple[str, ...]) -> None:
         self._recorded, self._trans = recorded, trans
 
-    def apart_from(self, places: Sequence[int]) -> bool:
+    def disjoint(self, places: Sequence[int]) -> bool:
         """Whether the arrays are apart, as for a recorded call."""
-        return self._recorded.apart_from(places)
+        return self._recorded.disjoint(places)
 
-    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+    def repeat(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The product; None where the output is not the caller's own."""
-        if out is not None and not self._recorded.apart_from(places):
+        if out is not None and not self._recorded.disjoint(places):
             return None
         return self.computed(arrays, factors, out)
 
@@ -64,7 +64,7 @@ class ByNumpy:
         _remember(arrays, out, self._trans, factors[1] != 0)
 
 
-class Rival(Again, Protocol):
+class HostAlternative(RecordedCall, Protocol):
     """A way to compute a recorded call on the host."""
 
     @property
@@ -78,7 +78,7 @@ class Rival(Again, Protocol):
         """Let calls like one with these arguments be computed so, without looking for a record where that can be."""
 
 
-class Recorded(Again, Protocol):
+class DeviceCall(RecordedCall, Protocol):
     """One that ``perform`` has computed once, on a device."""
 
     @property
@@ -86,41 +86,41 @@ class Recorded(Again, Protocol):
         """Whether that is a processor, of which NumPy's BLAS has the same cores."""
 
 
-class Raced(NamedTuple):
+class RacedProblem(NamedTuple):
     """A computation that is raced: the key under which its result is kept, None if it is not kept, and its operations."""
 
     key: Hashable
     operations: int
 
 
-class Contested:
-    """A ``recorded`` call on a processor that is raced against its ``rival`` at the next call, unless ``held`` tells that it has won.
+class RacedCall:
+    """A ``recorded`` call on a processor that is raced against its ``on_host`` at the next call, unless ``outcome`` tells that it has won.
 
     Calls after that one give the bits that it gives. Where the kernels have won NumPy tries again at a few later calls, for other programs
     may have had its cores all through a race: if it takes no longer then, there is another race.
     """
 
-    def __init__(self, recorded: Recorded, rival: Rival, key: Hashable, held: Held | None = None) -> None:
-        self._recorded, self._rival, self._key = recorded, rival, key
-        self._chosen: Again | None = None if held is None else recorded
-        self._held, self._calls, self._tries = held, 0, _TRIES
+    def __init__(self, recorded: DeviceCall, on_host: HostAlternative, key: Hashable, outcome: RaceResult | None = None) -> None:
+        self._recorded, self._on_host, self._key = recorded, on_host, key
+        self._chosen: RecordedCall | None = None if outcome is None else recorded
+        self._outcome, self._calls, self._tries = outcome, 0, _TRIES
 
-    def apart_from(self, places: Sequence[int]) -> bool:
+    def disjoint(self, places: Sequence[int]) -> bool:
         """Whether the arrays are apart, as for a recorded call."""
-        return self._recorded.apart_from(places)
+        return self._recorded.disjoint(places)
 
-    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+    def repeat(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None where the call has to be planned anew."""
         if self._chosen is not None:
-            if self._held is None or not self._tries:
-                return self._chosen.again(library, arrays, factors, out, places)
+            if self._outcome is None or not self._tries:
+                return self._chosen.repeat(library, arrays, factors, out, places)
             self._calls += 1
             if self._calls < self._tries[0]:
-                return self._chosen.again(library, arrays, factors, out, places)
+                return self._chosen.repeat(library, arrays, factors, out, places)
         operands = arrays if out is None else arrays[:-1]
         race = HostRace(
-            lambda: self._recorded.again(library, arrays, factors, out, list(places)),
-            lambda: self._rival.computed(arrays, factors, out),
+            lambda: self._recorded.repeat(library, arrays, factors, out, list(places)),
+            lambda: self._on_host.computed(arrays, factors, out),
             out,
             out.copy() if _holds(operands, out) else None,
         )
@@ -129,64 +129,66 @@ class Contested:
             return None
         if not self._raced_again(race, on_device):
             return result if out is None else race.run(race.device)[0]
-        self._chosen, self._held = self._rival, None
-        self._rival.remember(operands, out, factors)
+        self._chosen, self._outcome = self._on_host, None
+        self._on_host.remember(operands, out, factors)
         return race.run(race.numpy)[0]
 
     def _raced_again(self, race: HostRace, on_device: list[float]) -> bool:
         """Whether NumPy wins now; it does not for products that take too long."""
-        if self._held is not None:
+        if self._outcome is not None:
             self._tries = self._tries[1:]
-            if clearly(self._held.on_device, min(race.run(race.numpy, _AT_A_TRY)[1])):
+            if clearly(self._outcome.on_device, min(race.run(race.numpy, _AT_A_TRY)[1])):
                 return False
         self._chosen = self._recorded
         if max(on_device) > _TOO_LONG:
             return False
-        held = race.held(on_device)
-        _note(self._key, held)
-        self._held = held._replace(numpys=None)
-        return held.numpy_wins or not held.plausible(self._rival.fastest)
+        outcome = race.compared(on_device)
+        _note(self._key, outcome)
+        self._outcome = outcome._replace(numpys=None)
+        return outcome.numpy_wins or not outcome.plausible(self._on_host.fastest)
 
 
-def faster(recorded: Recorded, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
-    """``recorded``, a product on host arrays that was just computed, or a ``ByNumpy`` where that is faster here.
+def faster(recorded: DeviceCall, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> RecordedCall:
+    """``recorded``, a product on host arrays that was just computed, or a ``NumpyProduct`` where that is faster here.
 
     ``alpha`` is not 0. Afterwards ``result`` holds what the chosen one computes, so that repeated calls give equal bits; but where it was
-    an operand too, it holds what it does. Long products are ``Contested`` on processors, and stay with other devices.
+    an operand too, it holds what it does. Long products are ``RacedCall`` on processors, and stay with other devices.
     """
     a, trans = call.arrays[0], call.options
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
     key = ("gemm", (*result.shape, k), str(result.dtype)) if call.factors[1] == 0 and result.ndim == 2 else None
-    return faster_than(recorded, ByNumpy(recorded, trans[:2]), Raced(key, 2 * result.size * k), library, call, (result, places))
+    return faster_than(recorded, NumpyProduct(recorded, trans[:2]), RacedProblem(key, 2 * result.size * k), library, call, (result, places))
 
 
 def faster_than(
-    recorded: Recorded, rival: Rival, raced: Raced, library: Any, call: Any, output: tuple[NDArray[Any], Sequence[int]]
-) -> Again:
-    """``recorded``, or its ``rival`` where that is faster here, as ``faster`` says; ``output`` is the result, and all addresses."""
+    recorded: DeviceCall, on_host: HostAlternative, raced: RacedProblem, library: Any, call: Any, output: tuple[NDArray[Any], Sequence[int]]
+) -> RecordedCall:
+    """``recorded``, or its ``on_host`` where that is faster here, as ``faster`` says; ``output`` is the result, and all addresses."""
     if raced.operations > _LARGEST:
-        return Contested(recorded, rival, raced.key) if recorded.on_processor else recorded
+        return RacedCall(recorded, on_host, raced.key) if recorded.on_processor else recorded
     result, places = output
     kept = result.copy() if _holds(call.arrays, result) else None
     arrays, factors = (*call.arrays, result), call.factors
-    race = HostRace(lambda: recorded.again(library, arrays, factors, result, list(places)), lambda: rival.computed(arrays, factors, result))
-    held = race.held()
+    race = HostRace(
+        lambda: recorded.repeat(library, arrays, factors, result, list(places)), lambda: on_host.computed(arrays, factors, result)
+    )
+    outcome = race.compared()
     finding = seconds_to_find(library, arrays)
-    held = held._replace(on_device=held.on_device + finding, least_on_device=held.least_on_device + finding)
-    contested = recorded.on_processor and not held.plausible(rival.fastest)
-    if not contested:
-        _note(raced.key, held)
-    if held.numpy_wins:
-        rival.remember(call.arrays, call.out, factors)
+    outcome = outcome._replace(on_device=outcome.on_device + finding, least_on_device=outcome.least_on_device + finding)
+    undecided = recorded.on_processor and not outcome.plausible(on_host.fastest)
+    if not undecided:
+        _note(raced.key, outcome)
+    if outcome.numpy_wins:
+        on_host.remember(call.arrays, call.out, factors)
     elif kept is None:
         race.device()
     if kept is not None:
         np.copyto(result, kept)
-    if held.numpy_wins:
-        return rival
+    if outcome.numpy_wins:
+        return on_host
     if not recorded.on_processor:
         return recorded
-    return Contested(recorded, rival, raced.key, None if contested else held._replace(numpys=None))
+    return RacedCall(recorded, on_host, raced.key, None if undecided else outcome._replace(numpys=None))
 
 
 def _holds(operands: Sequence[Any], result: Any) -> bool:
@@ -194,12 +196,12 @@ def _holds(operands: Sequence[Any], result: Any) -> bool:
     return any(operand is result for operand in operands)
 
 
-def _note(key: Hashable, held: Held) -> None:
+def _note(key: Hashable, outcome: RaceResult) -> None:
     """Keep how long a call took each way, for ``note``."""
     if key is not None:
         if len(_raced) >= _MOST:
             _raced.clear()
-        _raced[key] = held._replace(numpys=None)
+        _raced[key] = outcome._replace(numpys=None)
 
 
 def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c: bool) -> None:
@@ -244,10 +246,10 @@ def note(problem: Problem, on_processor: bool) -> str:
     long = 2 * (prod(sizes.values()) if product else numpy_level3.multiply_adds(problem)) > _LARGEST
     if long and not on_processor:
         return ""
-    held = _raced.get((problem.workload, tuple(sizes.values()), problem.dtype))
-    if held is None:
+    outcome = _raced.get((problem.workload, tuple(sizes.values()), problem.dtype))
+    if outcome is None:
         when = "second" if long else "first"
         return f"NumPy arrays of this size are raced against NumPy's BLAS at their {when} call where no device is named"
-    rates = f"{1e6 * held.by_numpy:.0f} us, where the device takes {1e6 * held.on_device:.0f}"
-    how = "are left to NumPy's BLAS where no device is named" if held.numpy_wins else "were raced against NumPy's BLAS"
+    rates = f"{1e6 * outcome.by_numpy:.0f} us, where the device takes {1e6 * outcome.on_device:.0f}"
+    how = "are left to NumPy's BLAS where no device is named" if outcome.numpy_wins else "were raced against NumPy's BLAS"
     return f"NumPy arrays of this size {how}: {rates}"

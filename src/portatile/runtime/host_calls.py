@@ -21,9 +21,9 @@ Compute = Callable[[Sequence[Any], tuple[Any, ...]], None]
 
 
 class HostRoutine(Protocol):
-    """What of a routine is computed on the host; a ``call`` is a ``recorded.Call`` that was planned, with its ``result``."""
+    """What of a routine is computed on the host; a ``call`` is a ``RoutineCall`` that was planned, with its ``result``."""
 
-    def rival(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
+    def on_host(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
         """The call on the host; None where the host does not compute it."""
 
     def small(self, call: Any) -> bool:
@@ -54,7 +54,7 @@ class Forms:
     def follow(self, call: Any, converted: Any, shape: tuple[int, ...]) -> None:
         """Let calls like ``call`` be computed so too, if the call is that it was ``converted`` to, with views of the same elements.
 
-        Both are a ``recorded.Call``; ``shape`` is that of the result.
+        Both are a ``RoutineCall``; ``shape`` is that of the result.
         """
         looks = _looks(converted.arrays, converted.factors, converted.options, converted.out)
         known = None if looks is None else self._known.get(looks[0])
@@ -122,7 +122,7 @@ class HostCall:
     """A call that the host computes, and computes again on other arrays like those of a first one, which were checked."""
 
     def __init__(self, compute: Compute, call: Any, result: Any, forms: Forms, fastest: float) -> None:
-        """``call`` is the first one, a ``recorded.Call``; it is remembered in ``forms`` when ``remember`` is called.
+        """``call`` is the first one, a ``RoutineCall``; it is remembered in ``forms`` when ``remember`` is called.
 
         ``fastest``: how many times as fast a device can be that is the host's processor itself.
         """
@@ -137,11 +137,11 @@ class HostCall:
         other._shape = shape
         return other
 
-    def apart_from(self, places: Sequence[int]) -> bool:
+    def disjoint(self, places: Sequence[int]) -> bool:
         """Not known from addresses alone."""
         return False
 
-    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+    def repeat(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, with nothing done, where the call has to be planned anew."""
         operands = arrays if out is None else arrays[:-1]
         if kinds(factors) != self._kinds or (out is not None and _overlaps(operands, out)):

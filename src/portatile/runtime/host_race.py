@@ -16,17 +16,17 @@ _CLOSE = 1.5  # times of which one is less than so many of the other: a disturbe
 _CLEARLY, _CALL = 0.95, 3e-6  # a device is clearly faster if it takes less than this share of NumPy's time, and so many seconds less
 
 
-class Again(Protocol):
-    """A recorded call: ``again`` computes it once more, or gives None where the call has to be planned anew."""
+class RecordedCall(Protocol):
+    """A recorded call: ``repeat`` computes it once more, or gives None where the call has to be planned anew."""
 
-    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+    def repeat(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; the output is the last of ``arrays``, unless it is None."""
 
-    def apart_from(self, places: Sequence[int]) -> bool:
+    def disjoint(self, places: Sequence[int]) -> bool:
         """Whether an output, the last, overlaps none of the arrays."""
 
 
-class Held(NamedTuple):
+class RaceResult(NamedTuple):
     """The result of a race: seconds of a run on the device and by NumPy, the median and the least of each, and NumPy's product."""
 
     on_device: float
@@ -72,7 +72,7 @@ class HostRace(NamedTuple):
             seconds.append(time.perf_counter() - start)
         return result, seconds
 
-    def held(self, on_device: Sequence[float] = ()) -> Held:
+    def compared(self, on_device: Sequence[float] = ()) -> RaceResult:
         """Both ways timed by turns; ``on_device`` are seconds on the device that are known already. What is close runs more often.
 
         The device runs before NumPy and after it, and the slower part counts: idle threads of a BLAS go on to spin, on the cores that a
@@ -91,7 +91,7 @@ class HostRace(NamedTuple):
         elif after is not before:
             result = self.run(self.numpy)[0]
         on_device = max(median_low(before), median_low(after)), max(min(before), min(after))
-        return Held(on_device[0], median_low(numpy), on_device[1], min(numpy), result)
+        return RaceResult(on_device[0], median_low(numpy), on_device[1], min(numpy), result)
 
 
 def seconds_to_find(library: Any, arrays: tuple[Any, ...]) -> float:

@@ -54,7 +54,7 @@ class Level3:
     def __init__(self, workload: str) -> None:
         self._workload = workload
 
-    def rival(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
+    def on_host(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
         """The call by the BLAS; None where it does not compute it."""
         dtype = call.arrays[0].dtype
         if call.options[-1] or dtype not in numpy_products.DTYPES or not blas_calls.known(self._workload, dtype):

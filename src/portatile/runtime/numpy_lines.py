@@ -26,7 +26,7 @@ _Array = NDArray[Any]
 class Lines:
     """The convolution of lines, the columns of a matrix, with one filter."""
 
-    def rival(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
+    def on_host(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
         """The call by NumPy; None for banks of two filters."""
         kind, shape, taps, lower, _, boundary, bank = call.options
         lines = call.arrays[0]

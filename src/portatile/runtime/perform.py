@@ -20,14 +20,14 @@ from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Plan, Problem
 from portatile.runtime import at_once, memory_limit, scratch, several, slabs, tasks
-from portatile.runtime.engine import Assembled, Bound, Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.engine import BoundProblem, Engine, LoadedPlan, Prepared, engine_of, forget_engines
 from portatile.runtime.in_flight import InFlight, drain
 from portatile.runtime.request import Request
 from portatile.workloads import precisions
 
 _MAX_REMEMBERED = 4096
 _LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # the fields of a Matrix that say how it lies in memory
-_remembered: dict[tuple[object, ...], Bound] = {}
+_remembered: dict[tuple[object, ...], BoundProblem] = {}
 forgetting: list[Callable[[], None]] = []
 """Functions of other modules with memos, which ``forget`` calls."""
 forgetting.append(at_once.forget)
@@ -36,7 +36,7 @@ forgetting.append(_preferences.clear)
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
 
 
-def perform(request: Request) -> Bound | None:
+def perform(request: Request) -> BoundProblem | None:
     """Compute a request. With operands on the host this returns when the result is in the caller's array.
 
     With operands on a device it queues the work: on the current stream of the library that ``request.result`` belongs to, or on the
@@ -58,7 +58,7 @@ def perform(request: Request) -> Bound | None:
     return bound
 
 
-def _bound(request: Request) -> Bound | None:
+def _bound(request: Request) -> BoundProblem | None:
     """The prepared problem of a request, remembered by devices, sizes, options, types and layouts.
 
     A problem that is too large for the device, or shared by several devices, is computed here; then the result is None.
@@ -90,14 +90,14 @@ def _bound(request: Request) -> Bound | None:
             engine.free_workspaces()
             slabs.run(engine, task)
             return None
-    bound = Bound(engine, _prepared(engine, problem, request, None if problem is asked else asked, again), names)
+    bound = BoundProblem(engine, _prepared(engine, problem, request, None if problem is asked else asked, again), names)
     if len(_remembered) >= _MAX_REMEMBERED:
         _remembered.clear()
     _remembered[key] = bound
     return bound
 
 
-def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None:
+def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem | None:
     """Compute on all devices that are named. Where one of them alone does it, the result is that of ``_bound``, else None."""
     chosen = devices.several(selector)
     if len(chosen) == 1:
@@ -169,7 +169,7 @@ def _mixed(places: Collection[Device | None]) -> ArgumentError:
 
 
 def start(
-    engine: Engine, prepared: Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
+    engine: Engine, prepared: LoadedPlan, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
 ) -> Mapping[str, Memory]:
     """Run a prepared problem on ``operands`` (by name, the output last), wherever they lie; with an output on the host, wait for it.
 
@@ -199,7 +199,7 @@ def start(
         return {name: operand.memory for name, operand in placed.items()} if lasting else {}
 
 
-def launch(engine: Engine, prepared: Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
+def launch(engine: Engine, prepared: LoadedPlan, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
     """Queue a prepared problem on ``operands`` that all lie in the device's memory; does not wait."""
     if prepared.executable.plan.steps:
         with engine.lock:
@@ -216,7 +216,7 @@ def forget() -> None:
     _devices.clear()
 
 
-def assembled(engine: Engine, key: Hashable, make: Callable[[], Plan], result: Any, what: str) -> Assembled:
+def assembled(engine: Engine, key: Hashable, make: Callable[[], Plan], result: Any, what: str) -> LoadedPlan:
     """``Engine.assembled`` for work on the stream of ``result``; raises UsageError where that is captured and the plan is new."""
     if not engine.knows(key):
         refuse_new(engine.device, result, what)

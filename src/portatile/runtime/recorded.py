@@ -20,15 +20,15 @@ from portatile.device.buffer import Buffer
 from portatile.device.foreign_arrays import resolved
 from portatile.device.strides import span
 from portatile.runtime import host_blas, memory_limit, numpy_products
-from portatile.runtime.engine import Bound, Engine
+from portatile.runtime.engine import BoundProblem, Engine
 from portatile.runtime.factors import Types, like, types_of
 from portatile.runtime.host_blas import faster
 from portatile.runtime.host_calls import Forms, HostCall, HostRoutine
-from portatile.runtime.host_race import Again
+from portatile.runtime.host_race import RecordedCall
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.replayed import Replay, Replays
 from portatile.runtime.request import Request
-from portatile.runtime.steps import Beginning, CallArray, Constant, Cross, Launches, OnHost, Start, Step, crosses, entire, source_of
+from portatile.runtime.steps import CallArray, Constant, HostProblem, InitialContentStep, Launches, Step, entire, host_launches, source_of
 
 _MOST = 4096  # recorded calls of one routine
 _HEAD = 4  # what stands in a key before the descriptions of arrays
@@ -36,7 +36,7 @@ _OFTEN = 8  # look-ups in turn from which a guard is made: it takes as long as s
 _FACTORS = 64  # tuples of factors for which a routine remembers which are 0
 
 
-class Call(NamedTuple):
+class RoutineCall(NamedTuple):
     """The arguments of a call: arrays that are read, factors such as alpha, options such as transpositions, the output, and the device."""
 
     arrays: tuple[Any, ...]
@@ -60,16 +60,16 @@ class Converted(NamedTuple):
     """Another call that computes the same on arrays that kernels read; ``finish`` turns its result into the original call's."""
 
     plan: Plan
-    call: Call
+    call: RoutineCall
     finish: Callable[[Any], Any]
 
 
-Plan = Callable[[Call], Planned | Converted]
+Plan = Callable[[RoutineCall], Planned | Converted]
 """A routine's planner: checks the arguments of a call, and raises ArgumentError for those that do not fit together."""
 
 
 class Recorder:
-    """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``Call.factors``.
+    """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``RoutineCall.factors``.
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
     tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it; ``host`` tells what else is computed on the host.
@@ -78,12 +78,13 @@ class Recorder:
 
     def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, host: HostRoutine | None = None) -> None:
         self._factors, self._product, self._host = factors, product, host
-        self._known: dict[tuple[object, ...], Again] = {}
-        self._last: tuple[list[object], Again | None] = [], None  # the latest look-up: comparing lists is faster than hashing a tuple
+        self._known: dict[tuple[object, ...], RecordedCall] = {}
+        # the latest look-up: comparing lists is faster than hashing a tuple
+        self._last: tuple[list[object], RecordedCall | None] = [], None
         self._forms = Forms()
         self._in_turn = 0  # look-ups that were equal to the latest
         # after many such look-ups: the beginning of their key, the guard that knows the rest, and the recorded call
-        self._guarded: tuple[list[object], Guard, Again] | None = None
+        self._guarded: tuple[list[object], Guard, RecordedCall] | None = None
         self.replays = Replays()
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
@@ -94,7 +95,7 @@ class Recorder:
     def call(
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
-        """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
+        """The result of the call that a ``RoutineCall`` of these describes; raises what ``plan`` raises."""
         if self.replays.known and out is not None and self.replays.run((*arrays, out), factors, options, device):
             return out
         if self._host is not None and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
@@ -104,7 +105,7 @@ class Recorder:
         kind = type(arrays[0])
         library = described.known.get(kind) or described.library_of(kind)
         if library is None:
-            return self._first(plan, Call(arrays, factors, options, out, device), None, None)
+            return self._first(plan, RoutineCall(arrays, factors, options, out, device), None, None)
         all_arrays = arrays if out is None else (*arrays, out)
         try:
             reads = self._nonzero.get(factors)
@@ -113,13 +114,13 @@ class Recorder:
             key: list[object] = [options, device, reads, None if out is None else out is arrays[-1]]
             guarded = self._guarded
             places = None if guarded is None or guarded[0] != key else guarded[1].places(all_arrays)
-            recorded: Again | None
+            recorded: RecordedCall | None
             if guarded is not None and places is not None:
                 recorded = guarded[2]
             else:
                 places = library.describe(all_arrays, key)
                 if places is None:
-                    return self._first(plan, Call(arrays, factors, options, out, device), None, None)
+                    return self._first(plan, RoutineCall(arrays, factors, options, out, device), None, None)
                 if library.on_host:
                     key += (memory_limit.asked(), settings.selection())
                 last, recorded = self._last
@@ -129,12 +130,12 @@ class Recorder:
                 elif library.guards:
                     self._guard(library, key, all_arrays, recorded)
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array without these attributes, unhashable options
-            return self._first(plan, Call(arrays, factors, options, out, device), None, None)
-        if recorded is not None and (result := recorded.again(library, all_arrays, factors, out, places)) is not None:
+            return self._first(plan, RoutineCall(arrays, factors, options, out, device), None, None)
+        if recorded is not None and (result := recorded.repeat(library, all_arrays, factors, out, places)) is not None:
             return result
         if len(key) == _HEAD:  # a guard knew the arrays
             library.describe(all_arrays, key)
-        return self._first(plan, Call(arrays, factors, options, out, device), library, tuple(key))
+        return self._first(plan, RoutineCall(arrays, factors, options, out, device), library, tuple(key))
 
     def _forget(self) -> None:
         self._known.clear()
@@ -142,10 +143,10 @@ class Recorder:
         self.replays.clear()
         self._keep_last([], None)
 
-    def _keep_last(self, key: list[object], recorded: Again | None) -> None:
+    def _keep_last(self, key: list[object], recorded: RecordedCall | None) -> None:
         self._last, self._in_turn, self._guarded = (key, recorded), 0, None
 
-    def _guard(self, library: Library, key: list[object], arrays: Sequence[Any], recorded: Again | None) -> None:
+    def _guard(self, library: Library, key: list[object], arrays: Sequence[Any], recorded: RecordedCall | None) -> None:
         """Have a guard know the calls from now on, if this look-up, equal to the one before, is that of a call that came often."""
         self._in_turn += 1
         if not isinstance(recorded, _Recorded) or (self._in_turn < _OFTEN and not recorded.guarded):
@@ -159,7 +160,7 @@ class Recorder:
             self._nonzero.clear()
         return self._nonzero.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
-    def _first(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
+    def _first(self, plan: Plan, call: RoutineCall, library: Library | None, key: tuple[object, ...] | None) -> Any:
         """Plan and perform a call that no record answers; record it under ``key`` (None: never), or let NumPy compute such calls."""
         if any(map(host_tensors.is_host_tensor, call.arrays)) or host_tensors.is_host_tensor(call.out):
             arrays, factors, options, out, device = call
@@ -179,44 +180,44 @@ class Recorder:
                 self._forms.follow(call, planned.call, result.shape)
             return result
         result, requests = planned
-        rival = self._rival(call, result, requests, library) if key is not None else None
-        if rival is not None and self._host is not None and key is not None and self._host.small(call):
-            self._keep(key, rival)
-            rival.remember(call.arrays, call.out, call.factors)
-            return rival.run(call.arrays, call.factors, result)
+        on_host = self._on_host(call, result, requests, library) if key is not None else None
+        if on_host is not None and self._host is not None and key is not None and self._host.small(call):
+            self._keep(key, on_host)
+            on_host.remember(call.arrays, call.out, call.factors)
+            return on_host.run(call.arrays, call.factors, result)
         bounds = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, bounds, strict=True)), self._factors)
             if recorded is not None:
                 recorded.replays = self.replays
-                self._keep(key, self._faster(recorded, rival, library, call, planned))
+                self._keep(key, self._faster(recorded, on_host, library, call, planned))
         return result
 
-    def _keep(self, key: tuple[object, ...], recorded: Again) -> None:
+    def _keep(self, key: tuple[object, ...], recorded: RecordedCall) -> None:
         if len(self._known) >= _MOST:
             self._forget()
         self._keep_last([], None)
         self._known[key] = recorded
 
-    def _rival(self, call: Call, result: Any, requests: Sequence[Request], library: Library | None) -> HostCall | None:
+    def _on_host(self, call: RoutineCall, result: Any, requests: Sequence[Request], library: Library | None) -> HostCall | None:
         """A planned call of host arrays as the host computes it, if it does and no device is named."""
         if self._host is None or library is None or not library.on_host or not requests:
             return None
         if call.device is not None or settings.selection() != (None, None):
             return None
-        return self._host.rival(call, result, self._forms)
+        return self._host.on_host(call, result, self._forms)
 
-    def _faster(self, recorded: _Recorded, rival: HostCall | None, library: Library, call: Call, planned: Planned) -> Again:
+    def _faster(self, recorded: _Recorded, on_host: HostCall | None, library: Library, call: RoutineCall, planned: Planned) -> RecordedCall:
         """What computes a call from now on: ``recorded``, which has just done so on a device, or NumPy's BLAS if that is faster."""
         result, requests = planned
         any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
         if any_device and host_blas.takes(call, result) and call.factors[0] != 0:
             return faster(recorded, library, call, result, _places(library, call.arrays, result))
-        if rival is None or self._host is None or 0 in call.factors[:1]:
+        if on_host is None or self._host is None or 0 in call.factors[:1]:
             return recorded
         key = (requests[0].workload, requests[0].sizes, str(result.dtype)) if len(requests) == 1 else None
-        raced = host_blas.Raced(key, self._host.operations(call))
-        return host_blas.faster_than(recorded, rival, raced, library, call, (result, _places(library, call.arrays, result)))
+        raced = host_blas.RacedProblem(key, self._host.operations(call))
+        return host_blas.faster_than(recorded, on_host, raced, library, call, (result, _places(library, call.arrays, result)))
 
 
 def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]:
@@ -229,7 +230,7 @@ class _Recorded:
     replays: Replays  # of the routine
 
     def __init__(
-        self, engine: Engine, library: Library, steps: Sequence[Step], call: Call, result: Any, places: Sequence[int], types: Types
+        self, engine: Engine, library: Library, steps: Sequence[Step], call: RoutineCall, result: Any, places: Sequence[int], types: Types
     ) -> None:
         self._engine, self._options, self._selected = engine, call.options, call.device
         kind, self._fits = types
@@ -256,7 +257,7 @@ class _Recorded:
         """Whether the device is a processor."""
         return self._device.info.kind == "cpu"
 
-    def apart_from(self, places: Sequence[int]) -> bool:
+    def disjoint(self, places: Sequence[int]) -> bool:
         """Whether the output, the last array, overlaps none that it must not, and arguments that were one array are one again."""
         low, high = self.reach
         low, high = places[-1] + low, places[-1] + high
@@ -266,7 +267,7 @@ class _Recorded:
                 return False
         return all(places[at] == places[first] for first, at in self._twice)
 
-    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
+    def repeat(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, with nothing done, where the call has to be planned anew."""
         if self._device.generation != self._generation:
             return None
@@ -277,12 +278,12 @@ class _Recorded:
         given = out is not None
         if not given:
             out, place = self._make(arrays[0])
-            if place & -place & MASK != self._alignment or (self._twice and not self.apart_from([*places, place])):
+            if place & -place & MASK != self._alignment or (self._twice and not self.disjoint([*places, place])):
                 return None
             places.append(place)
             arrays = (*arrays, out)
         elif places != self._alone:
-            if not self.apart_from(places):
+            if not self.disjoint(places):
                 return None
             self._alone = places
         engine = self._engine
@@ -318,7 +319,7 @@ class _Recorded:
 
 
 def _record(
-    library: Library, call: Call, result: Any, performed: Sequence[tuple[Request, Bound | None]], factors: tuple[str, ...]
+    library: Library, call: RoutineCall, result: Any, performed: Sequence[tuple[Request, BoundProblem | None]], factors: tuple[str, ...]
 ) -> _Recorded | None:
     """A record of a call, or None where its steps cannot be repeated: slabs, copies of operands, arrays that overlap."""
     if not performed:
@@ -344,11 +345,11 @@ def _record(
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
-    return recorded if recorded.apart_from(places) else None
+    return recorded if recorded.disjoint(places) else None
 
 
 def _steps(
-    library: Library, arrays: tuple[Any, ...], places: list[int], request: Request, bound: Bound, factors: dict[str, Any]
+    library: Library, arrays: tuple[Any, ...], places: list[int], request: Request, bound: BoundProblem, factors: dict[str, Any]
 ) -> list[Step] | None:
     """The steps that compute one request of a call; None where they cannot be repeated. ``arrays`` are its arrays, ``places`` their
     addresses.
@@ -371,14 +372,13 @@ def _steps(
             return None
         if not library.on_host and not entire(request.begin, arrays, target, source):
             return None
-        steps.append(Beginning(target, source, request.begin.triangle))
+        steps.append(InitialContentStep(target, source, request.begin.triangle))
     if library.on_host:
         models = {
             name: (source, stored._replace(array=None))
             for name, source, stored in zip(bound.names, operand_sources, request.operands, strict=True)
         }
-        kind = Cross if crosses(bound.engine, models) else Start
-        steps.append(kind(OnHost(bound.engine, bound.prepared, models, tuple(factors), fixed)))
+        steps.append(host_launches(HostProblem(bound.engine, bound.prepared, models, tuple(factors), fixed)))
     elif bound.prepared.executable.plan.steps:
         operands = dict(zip(bound.names, operand_sources, strict=True))
         steps.append(Launches(bound.prepared, operands, tuple(factors), fixed, len(arrays), type(arrays[-1]) is Buffer))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from portatile.arguments.matrices import Matrix
-from portatile.arguments.outputs import Begin
+from portatile.arguments.outputs import InitialContent
 from portatile.records import Value
-from portatile.runtime.engine import Bound
+from portatile.runtime.engine import BoundProblem
 
 NO_SCALARS: Mapping[str, Any] = {}
 
@@ -32,7 +32,7 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
     result: Any
     selector: str | Sequence[str] | None = None
     scalars: Mapping[str, Any] = NO_SCALARS
-    begin: Begin | None = None
-    bound: Bound | None = None
+    begin: InitialContent | None = None
+    bound: BoundProblem | None = None
     constants: tuple[int, ...] = ()
     precision: str = ""

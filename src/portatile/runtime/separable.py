@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from portatile import workloads
 from portatile.records import ITEMSIZE, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
-from portatile.runtime.engine import Assembled, Engine
+from portatile.runtime.engine import Engine, LoadedPlan
 from portatile.runtime.perform import assembled
 from portatile.workloads.convolution2d import SPARE
 
@@ -24,7 +24,7 @@ ELSEWHERE = (0, 128)
 _MOST = 2**15  # points of an axis, so that no device is asked for too many work-groups
 
 
-class Along(NamedTuple):  # a tuple, as Volume is: they are made and looked up for every call
+class AxisPass(NamedTuple):  # a tuple, as Volume is: they are made and looked up for every call
     """The filtering of an axis: its boundary, the number of taps and the first place, and the name of the operand that holds them."""
 
     boundary: str
@@ -39,7 +39,7 @@ class Volume(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     bank: str
-    axes: tuple[Along, ...]
+    axes: tuple[AxisPass, ...]
     psi: tuple[int, int] = ELSEWHERE
     out: tuple[int, int] = ELSEWHERE
 
@@ -68,7 +68,7 @@ class _Pass:
     after: tuple[int, ...]
 
 
-def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any) -> Assembled | None:
+def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any) -> LoadedPlan | None:
     """The launches of all passes of volumes that lie in one Buffer, from ``psi`` and the filters to ``out``, for ``result``'s stream.
 
     None if more than ``most`` bytes lie between two passes.

@@ -167,7 +167,7 @@ def _work(problem: Problem, cut: Cut) -> float:
     return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
 
 
-class Considered(NamedTuple):
+class ShareForecast(NamedTuple):
     """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough.
 
     ``key`` is of calls of its kind.
@@ -181,25 +181,27 @@ class Considered(NamedTuple):
     key: Hashable = None
 
 
-Taking = tuple[Sequence[Device], str]
+Participants = tuple[Sequence[Device], str]
 """The devices that do enough of a problem to take part, and a line of the others."""
 
 
-def taking(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Taking:
+def taking(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Participants:
     """The devices of several that take part."""
     return (named, "") if len(named) <= FEWEST else forecast.worthwhile(named, forecast.shared(named, problem, matrices))
 
 
-def considered(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], known: Taking | None = None) -> Considered:
+def considered(
+    named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], known: Participants | None = None
+) -> ShareForecast:
     """What ``settled`` and ``perform`` need to know; ``known``: who takes part, where that was asked of the problem in another form."""
     before, left_out = known or (named, "")
     devices, note = taking(before, problem, matrices)
     task = forecast.shared(devices, problem, matrices)
     told = forecast.of(devices, task) if len(named) > 1 else Forecast(None, {})
-    return Considered(named, devices, task, told, "; ".join(filter(None, (left_out, note))))
+    return ShareForecast(named, devices, task, told, "; ".join(filter(None, (left_out, note))))
 
 
-def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
+def perform(what: ShareForecast, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
     """Compute a problem by all of its devices; returns when the output, the last of ``matrices``, is there.
 
     The arrays all lie on the host, or all on devices, where what writes them has finished. Where a problem cannot be cut or is too small,
@@ -218,7 +220,7 @@ def perform(what: Considered, matrices: Mapping[str, Matrix], scalars: Mapping[s
     return keep(named, replace(split, forecast=told))
 
 
-def settled(what: Considered) -> str:
+def settled(what: ShareForecast) -> str:
     """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
     named, _, task, told, *_ = what
     if not told.settled or task.places[told.quickest] == forecast.REMOTE:
@@ -238,7 +240,7 @@ def _by_one(
     return Split(problem, "", seconds, (Share(device.info.id, max(problem.sizes.values(), default=0), 1, seconds),), note)
 
 
-def _shared(what: Considered, workers: Sequence[_Worker], start: Start, note: str) -> Split:
+def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note: str) -> Split:
     task, problem = what.task, what.task.problem
     began = time.perf_counter()
     cut = workers[0].cut
@@ -268,7 +270,7 @@ def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
     return max(workloads.get(problem.workload).flops(problem), 1.0) / max(alone.seconds, 1e-12)
 
 
-def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
+def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
     """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
     devices = [(worker.engine, worker.task, worker.cut) for worker in workers]
     parts = at_once.shares(devices, [known[one.share.device] for one in workers], what.key)
@@ -285,11 +287,11 @@ def _at_once(what: Considered, workers: Sequence[_Worker], known: Mapping[str, f
     return {worker.share.device: worker.share.rate for worker in workers}
 
 
-def _teller(what: Considered, task: tasks.Task, cut: Cut) -> at_once.Observer:
+def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer:
     """A callback that keeps the split of each call that is computed in the parts of an earlier one."""
     place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
 
-    def tell(parts: Sequence[at_once.Taking], took: Sequence[at_once.PartTime], seconds: float) -> None:
+    def tell(parts: Sequence[at_once.ReadyPart], took: Sequence[at_once.PartTime], seconds: float) -> None:
         done = [(part.engine.device.info.id, part.high - part.low, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
 
         def made() -> Split:

@@ -9,17 +9,17 @@ import numpy as np
 
 from portatile.arguments.described import BUFFERS
 from portatile.arguments.matrices import Matrix
-from portatile.arguments.outputs import Begin
+from portatile.arguments.outputs import InitialContent
 from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
 from portatile.runtime.deferred import waiting
-from portatile.runtime.engine import Assembled, Engine
+from portatile.runtime.engine import Engine, LoadedPlan
 from portatile.runtime.in_flight import InFlight
 from portatile.runtime.perform import start
 from portatile.runtime.scratch import scratch
 
-_FIRST = 64  # the number of the first block of scratch memory that ``Cross`` takes; blocks below it belong to other routines
-_SMALL = 1 << 22  # bytes; larger operands than these are not crossed by ``Cross``
+_FIRST = 64  # the number of the first block of scratch memory that ``CopiedLaunches`` takes; blocks below it belong to other routines
+_SMALL = 1 << 22  # bytes; larger operands than these are not copied by ``CopiedLaunches``
 
 
 class CallArray(NamedTuple):
@@ -92,7 +92,7 @@ class Launches:
 
     def __init__(
         self,
-        prepared: Assembled,
+        prepared: LoadedPlan,
         operands: Mapping[str, Operand],
         factors: tuple[str, ...],
         fixed: Mapping[str, Any],
@@ -134,20 +134,20 @@ class Launches:
             self._executable.rerun(self._ready, queue, values, self.borrows)
 
 
-class OnHost(NamedTuple):
+class HostProblem(NamedTuple):
     """A prepared problem for arrays on the host; ``operands`` are templates for the matrices of a call, scalars are as in ``Launches``."""
 
     engine: Engine
-    prepared: Assembled
+    prepared: LoadedPlan
     operands: Mapping[str, tuple[Operand, Matrix]]
     factors: tuple[str, ...]
     fixed: Mapping[str, Any]
 
 
-class Start:
+class HostLaunches:
     """Launches on arrays of the host, shared with the device or copied. Arrays at the last call's addresses reuse the shared memory."""
 
-    def __init__(self, call: OnHost) -> None:
+    def __init__(self, call: HostProblem) -> None:
         self._call = call
         self._last: tuple[list[int], Mapping[str, Memory]] = [], {}  # addresses of the last arrays, and their memory if the device keeps it
         self._given: tuple[tuple[Any, ...], Any] = (), None  # factors of the last call on them, and its launches
@@ -178,10 +178,10 @@ class Start:
         return {**dict(zip(self._call.factors, factors, strict=True)), **self._call.fixed}
 
 
-class Cross:
+class CopiedLaunches:
     """Launches on small packed arrays of the host, for a device with its own memory: they are copied into scratch memory that is kept."""
 
-    def __init__(self, call: OnHost) -> None:
+    def __init__(self, call: HostProblem) -> None:
         self._call = call
         self._executable = call.prepared.executable
         names = (*call.operands, *call.factors, *call.fixed)
@@ -207,14 +207,15 @@ class Cross:
             queue.download(self._crossing[-1][1].array(arrays), memories[-1])
 
 
-def crosses(engine: Engine, operands: Mapping[str, tuple[Operand, Matrix]]) -> bool:
-    """Whether ``Cross`` suits these operands: small and packed, on a device with its own memory."""
-    if engine.device.info.unified_memory:
-        return False
-    return all(model.packed and 0 < source.nbytes <= _SMALL for source, model in operands.values())
+def host_launches(call: HostProblem) -> HostLaunches | CopiedLaunches:
+    """The launches of a problem for arrays on the host: copied ones if operands are small, packed, and not in the device's memory."""
+    if call.engine.device.info.unified_memory:
+        return HostLaunches(call)
+    small = all(model.packed and 0 < source.nbytes <= _SMALL for source, model in call.operands.values())
+    return CopiedLaunches(call) if small else HostLaunches(call)
 
 
-class Beginning:
+class InitialContentStep:
     """A step before the launches: writes the values that an output begins with, such as those of C."""
 
     def __init__(self, target: CallArray, source: Operand | None, triangle: str) -> None:
@@ -225,10 +226,10 @@ class Beginning:
         array, source = self._target.array(arrays), None if self._source is None else self._source.array(arrays)
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
-        Begin(array, source, self._triangle).put(queue)
+        InitialContent(array, source, self._triangle).put(queue)
 
 
-Step = Launches | Start | Cross | Beginning
+Step = Launches | HostLaunches | CopiedLaunches | InitialContentStep
 
 
 def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Operand | None:
@@ -256,7 +257,7 @@ def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Opera
     return CallArray(sources[0], base - places[sources[0]], memory.nbytes)
 
 
-def entire(begin: Begin, arrays: Sequence[Any], target: CallArray, source: Operand | None) -> bool:
+def entire(begin: InitialContent, arrays: Sequence[Any], target: CallArray, source: Operand | None) -> bool:
     """Whether both ends of a copy on a device are whole arrays of the call, so that it can be repeated on others."""
     ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, CallArray) else [])]
     return all(end.size == Buffer.wrap(arrays[place.at]).size for end, place in ends)

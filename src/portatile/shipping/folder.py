@@ -57,7 +57,7 @@ class ShippedItem:
 
 
 @dataclass
-class Shipped:
+class ExportedFolder:
     """The result of an export; ``left_out`` has the reason for each item that was not written."""
 
     items: list[ShippedItem] = field(default_factory=list)
@@ -78,14 +78,14 @@ def tuned(trials: Iterable[Trial]) -> list[ShippedItem]:
     return [ShippedItem(t.problem, t.config, t.device, "tuned for this problem", t) for t in trials if t.problem.workload in known]
 
 
-def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] | None = None) -> Shipped:
+def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] | None = None) -> ExportedFolder:
     """Write the items' kernels to ``folder``, which is new, empty, or an earlier export; ``done`` is called after each item.
 
     Binaries are added for the OpenCL devices that are here, and cubin and PTX for CUDA, which takes NVRTC and no GPU. An item that
     cannot be shipped is left out with its reason. Raises UsageError for a folder that holds something else.
     """
     _make_room(folder)
-    shipped, programs, problems = Shipped(), ShippedPrograms(folder), []
+    shipped, programs, problems = ExportedFolder(), ShippedPrograms(folder), []
     for item in items:
         try:
             problems.append(item.entry(programs))

@@ -18,7 +18,7 @@ from portatile.trials import Trial
 
 
 @dataclass(frozen=True)
-class Arrived:
+class ImportedTrials:
     """The imported trials of one device. ``known`` were in the store before; ``here``: whether this machine has such a device."""
 
     device: DeviceInfo
@@ -60,7 +60,7 @@ def read(path: Path) -> list[Trial]:
         raise kind(f"{path}: {error}") from None
 
 
-def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:
+def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[ImportedTrials]:
     """Add the trials that the store does not hold; returns how many for each device. ``present`` are this machine's devices."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
@@ -73,7 +73,7 @@ def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInf
         new = list({identity: trial for trial in group if (identity := _identity(trial)) not in known}.values())
         for trial in new:
             store.add(trial)
-        arrived.append(Arrived(info, len(new), sum(trial.status == "ok" for trial in new), len(group) - len(new), key in here))
+        arrived.append(ImportedTrials(info, len(new), sum(trial.status == "ok" for trial in new), len(group) - len(new), key in here))
     return arrived
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from portatile.errors import SpaceError, UsageError
 from portatile.records import Value
-from portatile.space.residue import names_in
-from portatile.space.settling import BUILTINS, OPEN, Settler, settler
+from portatile.space.partial_evaluation import BUILTINS, OPEN, Settler, settler
+from portatile.space.subexpressions import names_in
 from portatile.space.symbol import traced
 
 Predicate = Callable[..., Any]

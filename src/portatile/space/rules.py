@@ -12,8 +12,8 @@ import numpy as np
 from portatile.records import Value
 from portatile.space.bounds import Interval, possible
 from portatile.space.constraint import Constraint
-from portatile.space.residue import Reader, parts, reader
-from portatile.space.settling import BUILTINS, OPEN, Settler
+from portatile.space.partial_evaluation import BUILTINS, OPEN, Settler
+from portatile.space.subexpressions import Reader, parts, reader
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
 _FIRST_CHECKS, _WORTH = 60, 0.2  # after so many checks of partial configurations this share of them must have found something

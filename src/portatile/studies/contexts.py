@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from portatile import program
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.event import Event
-from portatile.device.module import Kernel
+from portatile.device.module import LoadedKernel
 from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
@@ -138,7 +138,7 @@ class _Member:
     device: Device
     copies: Queue
     kernels: Queue
-    filter: Kernel
+    filter: LoadedKernel
 
     def filtered(self, source: Memory, target: Memory, rows: int, after: Event) -> Event:
         """Queue a pass; the event of its end."""

@@ -22,7 +22,7 @@ from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.measure import peaks, runs
-from portatile.measure.runs import Length
+from portatile.measure.runs import MeasurementLength
 from portatile.records import Problem
 from portatile.studies.framework import power
 from portatile.studies.framework.power import Power, StatedPower
@@ -31,7 +31,7 @@ from portatile.trials import now
 
 _COLUMNS = ("name", "price", "currency", "date", "source")
 _LOAD = 1.0  # seconds for which power is measured: counters move some ten times a second
-_LENGTH = Length(samples=5, seconds=0.5, burst=0.02)
+_LENGTH = MeasurementLength(samples=5, seconds=0.5, burst=0.02)
 _HOST = "host"
 _SCATTER = 1.2  # a median this many times the fastest run is reported: something else used the processor or the device
 

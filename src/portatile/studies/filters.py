@@ -24,7 +24,7 @@ from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.process_phases import ProcessRun, in_a_process
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import Problem, Value
 from portatile.routines import convolve
 from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
@@ -146,7 +146,7 @@ def _measured(row: FilterRow, device: Device) -> FilterRow:
     of_row = problem(row)
     config = workloads.get("convolution").preset("bigdft", of_row) if row.form == POINT else None
     try:
-        times = runs.timed(device, of_row, config, Way(Length(samples=5, seconds=0.05)))
+        times = runs.timed(device, of_row, config, MeasurementOptions(MeasurementLength(samples=5, seconds=0.05)))
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
     row = _with_axis(row, of_row, times.samples, times.error)

@@ -25,7 +25,7 @@ from portatile.errors import PortatileError
 from portatile.formatting import duration
 from portatile.measure import code, optimisations, runs
 from portatile.measure.optimisations import RELAXED
-from portatile.measure.runs import Length, PreparedRun
+from portatile.measure.runs import MeasurementLength, PreparedRun
 from portatile.records import Config, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies import gap_builds
@@ -39,8 +39,8 @@ from portatile.studies.pairs import configured
 from portatile.trials import now
 from portatile.workloads.speeds import described
 
-_LENGTH = Length(samples=4, seconds=0.06, most=0.3, enough=1)
-_ON_CPUS = Length(samples=8, seconds=0.2, most=5.0)  # where other programs disturb, the fastest of more
+_LENGTH = MeasurementLength(samples=4, seconds=0.06, most=0.3, enough=1)
+_ON_CPUS = MeasurementLength(samples=8, seconds=0.2, most=5.0)  # where other programs disturb, the fastest of more
 _AHEAD = 8  # builds that are compiled at once
 
 
@@ -227,7 +227,7 @@ def _taken_over(side: Side, others: Sequence[Side]) -> list[str]:
     return list(TAKEN_OVER if takes.plan != side.plan else TAKEN_OVER[1:])
 
 
-def _length(side: Side, run: Run) -> Length:
+def _length(side: Side, run: Run) -> MeasurementLength:
     """The length of a measurement, with few samples where runs are so long that the study's time would end before."""
     length = _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
     return length if run.seconds_left is None else replace(length, most=min(length.most, run.seconds_left))

@@ -13,7 +13,7 @@ from portatile.errors import PortatileError
 from portatile.measure import code, optimisations, runs, transplant
 from portatile.measure.code import Code
 from portatile.measure.optimisations import RELAXED
-from portatile.measure.runs import Length, PreparedRun
+from portatile.measure.runs import MeasurementLength, PreparedRun
 from portatile.records import Arg, Binary, Config, Launch, Plan, Source, canonical
 from portatile.studies.gap_rows import EMPTY_LAUNCH, OTHERS_PLAN, RELAXED_TOO, SWAPPED, TAKEN_OVER, GapRow
 from portatile.trials import now
@@ -50,7 +50,7 @@ class RowBuild:
     ready: PreparedRun
     side: Side
     other: Side
-    length: Length
+    length: MeasurementLength
 
 
 def measured(build: RowBuild) -> GapRow:

@@ -25,7 +25,7 @@ from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import percent
 from portatile.measure import optimisations, runs
-from portatile.measure.runs import Length, PreparedRun
+from portatile.measure.runs import MeasurementLength, PreparedRun
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.store import known_results
 from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
@@ -34,7 +34,7 @@ from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import rungs
 from portatile.workloads.operands import gamma
 
-_LENGTH = Length(samples=3, seconds=0.1)
+_LENGTH = MeasurementLength(samples=3, seconds=0.1)
 _ON_GPUS, _ON_CPUS = 4096, 128
 _WIDE = 7  # the rung on which the tutorial tries its switches
 _HOST, _BEST = "host", "tuned"
@@ -198,7 +198,7 @@ def _run(ready: PreparedRun, device: Device, point: LadderPoint) -> LadderRow:
 def _tuned(device: Device, blank: LadderRow) -> LadderRow:
     """The best that is known of the fast generator."""
     problem = workloads.get("gemm").problem(dict.fromkeys("mnk", blank.size), blank.dtype)
-    done = runs.timed(device, problem, way=runs.Way(_LENGTH))
+    done = runs.timed(device, problem, way=runs.MeasurementOptions(_LENGTH))
     return replace(_with_time(blank, done.samples, done.error), title="the best known configuration of gemm")
 
 

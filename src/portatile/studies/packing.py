@@ -23,12 +23,12 @@ from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.measure import runs
-from portatile.measure.runs import Length, PreparedRun
+from portatile.measure.runs import MeasurementLength, PreparedRun
 from portatile.records import Config, Launch, Plan, Problem, Temporary
 from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
-_LENGTH = Length(samples=5, seconds=0.1)
+_LENGTH = MeasurementLength(samples=5, seconds=0.1)
 
 _CACHED = 1.05  # of the copy kernel: what is faster stays in a cache
 

@@ -26,7 +26,7 @@ from portatile.records import DeviceInfo
 from portatile.runtime import memory_limit, slabs
 from portatile.store import shipped
 from portatile.studies.framework import links, prediction, shared_run, simulation
-from portatile.studies.framework.prediction import Alone, Ways
+from portatile.studies.framework.prediction import SingleDevice, TransferRates
 from portatile.studies.framework.shared_run import SharedRun, subsets
 from portatile.studies.framework.simulation import Overheads, SharedProduct, Simulated, SimulatedMachine, TrialCost
 from portatile.studies.framework.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
@@ -142,13 +142,13 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
             yield row
 
 
-def _alone(device: Device, seconds: float, work: SharedProduct) -> Alone:
+def _alone(device: Device, seconds: float, work: SharedProduct) -> SingleDevice:
     """A device that took so long for the product, and its link: how fast an operand travels."""
     if device.info.unified_memory:
-        return Alone(device.info, seconds)
+        return SingleDevice(device.info, seconds)
     nbytes = int(work.shared_bytes)
     whole = not memory_limit.too_large(device, (nbytes,) * 3) and work.rows * work.row_bytes < slabs.BESIDE
-    return Alone(device.info, seconds, links.to_each(device, np.ones(nbytes, np.uint8)), whole)
+    return SingleDevice(device.info, seconds, links.to_each(device, np.ones(nbytes, np.uint8)), whole)
 
 
 class _Together:
@@ -160,8 +160,8 @@ class _Together:
     def __init__(self, run: Run, n: int, dtype: str, host: float) -> None:
         self._run, self._n, self._dtype, self._host = run, n, dtype, host
         self._devices = {device.info.id: device for device in run.devices}
-        self._known: dict[tuple[Device, ...], Ways] = {}
-        self.alone: dict[str, Alone] = {}
+        self._known: dict[tuple[Device, ...], TransferRates] = {}
+        self.alone: dict[str, SingleDevice] = {}
 
     def predicted(self, names: Sequence[str]) -> Simulated:
         """The product by these devices. Raises what measuring a smaller one raises."""
@@ -169,7 +169,7 @@ class _Together:
         devices = [self.alone[name] for name in names]
         return prediction.together(work, devices, processes.cores(), replace(ways, start=self._start(names, ways)))
 
-    def _start(self, names: Sequence[str], ways: Ways) -> float:
+    def _start(self, names: Sequence[str], ways: TransferRates) -> float:
         """Seconds of a shared call beside copies and computation: what one of half the size takes longer than is predicted without them."""
         half = max(self._n // 2, 1)
         work, timed = _product(half, self._dtype), _product(self._n, self._dtype)
@@ -177,12 +177,12 @@ class _Together:
         took = min(shared_run.timed(SharedRun(problem, tuple(names), self._run.options.repeat, together=True)).seconds)
         return max(took - prediction.shared(work, [self.alone[name] for name in names], processes.cores(), ways, timed).seconds, 0.0)
 
-    def _ways(self, names: Sequence[str]) -> Ways:
+    def _ways(self, names: Sequence[str]) -> TransferRates:
         """How arrays reach these devices, as measured once for each set of those that have a link."""
         linked, nbytes = tuple(one for name in names if not (one := self._devices[name]).info.unified_memory), self._n * self._n
         nbytes *= np.dtype(self._dtype).itemsize
         if linked not in self._known:
-            self._known[linked] = Ways(min(links.to_all(linked, nbytes), self._host), links.between(linked, nbytes))
+            self._known[linked] = TransferRates(min(links.to_all(linked, nbytes), self._host), links.between(linked, nbytes))
         return self._known[linked]
 
 

@@ -17,7 +17,7 @@ from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import spelled
 from portatile.measure import runs
-from portatile.measure.runs import Length, PreparedRun, Way
+from portatile.measure.runs import MeasurementLength, MeasurementOptions, PreparedRun
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
@@ -72,7 +72,7 @@ class WorkGroupRequest:
     scale: int = option(0, Option(f"Divides Parboil's sizes; default: 1 on GPUs, {ON_CPUS} on CPUs.", least=0))
     items: tuple[int, ...] = option((), "Work-items of the groups to try, separated by commas; default: all.")
     relaxed: tuple[bool, ...] = (False, True)
-    length: Length = field(default_factory=Length)
+    length: MeasurementLength = field(default_factory=MeasurementLength)
 
     def problem(self, info: DeviceInfo) -> Problem:
         """The instance for a device; raises UsageError for a kind that the workload does not have."""
@@ -156,9 +156,9 @@ def _points(device: Device, request: WorkGroupRequest, problem: Problem) -> Iter
             yield WorkGroupRow(*where, *what, relaxed, label, items), config
 
 
-def _measured(ready: PreparedRun, row: WorkGroupRow, config: Config, length: Length) -> WorkGroupRow:
+def _measured(ready: PreparedRun, row: WorkGroupRow, config: Config, length: MeasurementLength) -> WorkGroupRow:
     try:
-        timed = ready.timed(config, Way(length, (RELAXED,) if row.relaxed else (), strict=False))
+        timed = ready.timed(config, MeasurementOptions(length, (RELAXED,) if row.relaxed else (), strict=False))
     except PortatileError as error:  # too many registers, say: a row without a time
         return replace(row, status=str(error).splitlines()[0], time=now())
     took = timed.samples

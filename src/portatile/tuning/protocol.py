@@ -159,7 +159,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-class Entered(msgspec.Struct, frozen=True, tag=True):
+class PhaseEntered(msgspec.Struct, frozen=True, tag=True):
     """A phase begins; ``expected`` is how many seconds it should last (0: not known)."""
 
     phase: Phase
@@ -204,7 +204,7 @@ class Built(msgspec.Struct, frozen=True, tag=True):
 
 
 Request = Open | Cases | Evaluate | Race | Build
-Reply = Opened | CasesLoaded | Refused | Entered | Evaluated | Raced | Built
+Reply = Opened | CasesLoaded | Refused | PhaseEntered | Evaluated | Raced | Built
 
 NUMBER = struct.Struct("<i")
 """How the process that forks workers tells the number of one, and then its exit status."""

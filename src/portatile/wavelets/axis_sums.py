@@ -17,7 +17,7 @@ from portatile.errors import ArgumentError
 from portatile.routines.convolve import convolve1d
 from portatile.runtime import memory_limit
 from portatile.runtime.perform import constant
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 from portatile.wavelets import pointwise
 
@@ -51,7 +51,7 @@ def by_one_call(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str
     return _RECORDER.call(partial(_plan, filters, lower, boundary), (psi,), (), options, None, device)
 
 
-def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: Call) -> Planned:
+def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: RoutineCall) -> Planned:
     """A request for each volume; no result for arrays that ``by_one_call`` does not take."""
     (given,) = call.arrays
     axes = len(boundary)

@@ -25,7 +25,7 @@ from portatile.device.page_locked import locked
 from portatile.device.side_by_side import threads
 from portatile.errors import ArgumentError
 from portatile.runtime import memory_limit
-from portatile.wavelets.flow import Flow, Into, PipelinePlace
+from portatile.wavelets.flow import DevicePipeline, Into, PipelinePlace
 
 _FREE = 16  # bound of the points by which a free axis grows
 _AT_ONCE = 6  # groups of orbitals that a device processes at once
@@ -153,13 +153,13 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
         return _by_threads(psi, on_device, into)
     if isinstance(into, PipelinePlace) and into.flow is not None:
         return _flowing(psi, on_device, into, into.flow)
-    with Flow(on_device.device) as flow:
+    with DevicePipeline(on_device.device) as flow:
         whole = _flowing(psi, on_device, into, flow)
         flow.end().wait()
     return whole
 
 
-def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: Flow) -> NDArray[Any]:
+def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: DevicePipeline) -> NDArray[Any]:
     """The result for page-locked orbitals by a pipeline; it is complete after ``flow.end()``."""
     whole: NDArray[Any] | None = None
     count, most = psi.shape[0], _group_size(on_device.device, psi, flow.beside)

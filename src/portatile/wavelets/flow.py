@@ -31,7 +31,7 @@ _AHEAD = 3  # groups sent before the first result is waited for, where the host 
 _SHARE = 16  # results are dropped in batches, when they hold more than 1 / _SHARE of the device's memory
 
 
-class Flow:
+class DevicePipeline:
     """The pipeline of one device, for use in one thread; ``beside``: devices that share the batch. Leaving its context finishes it."""
 
     def __init__(self, device: Device, beside: int = 1) -> None:
@@ -118,7 +118,7 @@ class PipelinePlace:
     """An ``Into`` that also names the pipeline by which the result may come."""
 
     made: Into
-    flow: Flow | None = None
+    flow: DevicePipeline | None = None
 
     def __call__(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         return self.made(shape, dtype)

@@ -20,12 +20,12 @@ from portatile.arguments.checks import NAMES, check_orbitals
 from portatile.device.buffer import Buffer
 from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
 from portatile.runtime import memory_limit, separable
-from portatile.runtime.engine import Bound, Engine, engine_of
+from portatile.runtime.engine import BoundProblem, Engine, engine_of
 from portatile.runtime.perform import assembled, constant
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Planned, Recorder, RoutineCall
 from portatile.runtime.request import Request
 from portatile.runtime.scratch import SHARE
-from portatile.runtime.separable import ELSEWHERE, Along, Volume
+from portatile.runtime.separable import ELSEWHERE, AxisPass, Volume
 
 Check = Callable[[Any, Any], None]
 
@@ -42,9 +42,9 @@ class Filtering(NamedTuple):
         """Its values as part of a recorded call's key."""
         return self.taps.tobytes(), self.taps.shape, self.lower, self.boundary
 
-    def along(self, name: str) -> tuple[Along, ...]:
+    def along(self, name: str) -> tuple[AxisPass, ...]:
         """Each axis; the taps are the operand called ``name``."""
-        return tuple(Along(kind, self.taps.size, self.lower, name) for kind in self.boundary)
+        return tuple(AxisPass(kind, self.taps.size, self.lower, name) for kind in self.boundary)
 
 
 class _OnGrid(NamedTuple):
@@ -54,7 +54,7 @@ class _OnGrid(NamedTuple):
     """
 
     there: tuple[Volume, ...]
-    back: tuple[Along, ...]
+    back: tuple[AxisPass, ...]
     other: tuple[int, int]
     out: tuple[int, int]
 
@@ -73,7 +73,7 @@ def squares(psi: Any, occupation: Sequence[float], there: Filtering) -> Any:
     return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.key), None, None)
 
 
-def _plan_times(there: Filtering, back: Filtering, check: Check, call: Call) -> Planned:
+def _plan_times(there: Filtering, back: Filtering, check: Check, call: RoutineCall) -> Planned:
     """The request for orbitals times a field; no result where there is no single plan for it."""
     given, potential = call.arrays
     psi, field = Buffer.wrap(given), Buffer.wrap(potential)
@@ -89,10 +89,10 @@ def _plan_times(there: Filtering, back: Filtering, check: Check, call: Call) -> 
         found = assembled(engine, key, partial(_times, engine, key), result, _named("apply_potential", psi))
     operands = {"psi": psi, "there": _weights(psi, there, result), "back": _weights(psi, back, result), "field": field, "out": out}
     scalars = dict(zip(_SCALAR, call.factors, strict=True))
-    return Planned(result, [_request(Bound(engine, found, tuple(operands)), operands, result, scalars)])
+    return Planned(result, [_request(BoundProblem(engine, found, tuple(operands)), operands, result, scalars)])
 
 
-def _plan_squares(there: Filtering, call: Call) -> Planned:
+def _plan_squares(there: Filtering, call: RoutineCall) -> Planned:
     """The request for the sum of the orbitals' squares; no result where there is no single plan for it."""
     (given,), occupation = call.arrays, call.options[0]
     psi = Buffer.wrap(given)
@@ -108,7 +108,7 @@ def _plan_squares(there: Filtering, call: Call) -> Planned:
         found = assembled(engine, key, partial(_squared, engine, key), result, _named("density", psi))
     operands = {"psi": psi, "there": _weights(psi, there, result), "out": out}
     scalars = {f"occupation{at}": number for at, number in enumerate(occupation)}
-    return Planned(result, [_request(Bound(engine, found, tuple(operands)), operands, result, scalars)])
+    return Planned(result, [_request(BoundProblem(engine, found, tuple(operands)), operands, result, scalars)])
 
 
 def _named(what: str, psi: Buffer) -> str:
@@ -116,7 +116,7 @@ def _named(what: str, psi: Buffer) -> str:
     return f"{what} of orbitals of shape {psi.shape}"
 
 
-def _request(bound: Bound, operands: Mapping[str, Buffer], result: Any, scalars: Mapping[str, float]) -> Request:
+def _request(bound: BoundProblem, operands: Mapping[str, Buffer], result: Any, scalars: Mapping[str, float]) -> Request:
     """A request on contiguous Buffers, of which the filters are constants."""
     constants = tuple(at for at, name in enumerate(operands) if name in ("there", "back"))
     stored = tuple(map(matrices.whole, operands.values()))
@@ -137,7 +137,7 @@ def _orbitals(psi: Buffer, there: Filtering) -> tuple[Volume, ...] | None:
 
 
 @lru_cache(maxsize=1024)
-def _volumes(shape: tuple[int, ...], dtype: str, along: tuple[Along, ...], beginning: tuple[int, int]) -> tuple[tuple[Volume, ...], int]:
+def _volumes(shape: tuple[int, ...], dtype: str, along: tuple[AxisPass, ...], beginning: tuple[int, int]) -> tuple[tuple[Volume, ...], int]:
     """A volume for each orbital of a batch that begins at ``beginning``, and the bytes of the largest array between its filters."""
     start, alignment = beginning
     one = shape[-AXES:]

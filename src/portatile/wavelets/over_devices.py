@@ -26,7 +26,7 @@ from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.splits import Share, Split, keep
 from portatile.wavelets.batch import moved_back
-from portatile.wavelets.flow import Flow, Into, PipelinePlace
+from portatile.wavelets.flow import DevicePipeline, Into, PipelinePlace
 
 _MOST = 4096
 _settled: dict[tuple[object, ...], str] = {}
@@ -109,7 +109,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     def run(share: Share, pieces: Pieces) -> None:
         device = by_id[share.device]
         flows = not add and isinstance(psi, np.ndarray) and locked.holds(psi) and not device.info.unified_memory
-        with Flow(device, len(by_id)) if flows else nullcontext() as flow:
+        with DevicePipeline(device, len(by_id)) if flows else nullcontext() as flow:
             _Member(device, task, share, flow).run(pieces, asked.orbitals, compute, result)
 
     shares = tuple(Share(name) for name in by_id)
@@ -133,7 +133,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
 class _Member:
     """The work of one device: one piece after another, or two at a time where it has a pipeline."""
 
-    def __init__(self, device: Device, task: forecast.Shared, share: Share, flow: Flow | None) -> None:
+    def __init__(self, device: Device, task: forecast.Shared, share: Share, flow: DevicePipeline | None) -> None:
         self._device, self._task, self._share, self._flow = device, task, share, flow
         self._under_way: deque[tuple[int, int]] = deque()
         self._ends: deque[Event | None] = deque()
@@ -183,7 +183,7 @@ class _Result:
         self._whole: Any = None
         self._sums: dict[int, Any] = {}  # by first orbital: added in that order
 
-    def into(self, first: int, flow: Flow | None = None) -> Into:
+    def into(self, first: int, flow: DevicePipeline | None = None) -> Into:
         """An ``Into`` that gives a part on the host its place in the whole array; ``flow``: the pipeline by which it may come."""
 
         def made(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

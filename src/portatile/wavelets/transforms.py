@@ -152,7 +152,7 @@ def _one_or_each(
 ) -> Any:
     """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
 
-    between = convolve.Between3d()
+    between = convolve.IntermediateVolumes()
 
     def one(orbital: Any, target: Any) -> Any:
         return convolve.passes3d(orbital, filters, lower, bank, boundary, device, target, between)

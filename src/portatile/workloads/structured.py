@@ -100,7 +100,7 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator, written: 
     return Inputs(memory, scalars)
 
 
-class OfElements(Workload):
+class RealOrComplex(Workload):
     """A workload that complex numbers have too: of real ones the options that conjugate are what they are without that."""
 
     dtypes = COMPLEX
@@ -146,7 +146,7 @@ def _real(letters: str) -> str:
     return letters_of_real[0] if len(letters_of_real) == 2 and letters_of_real[0] == letters_of_real[1] else letters_of_real
 
 
-class TriangularOperand(OfElements):
+class TriangularOperand(RealOrComplex):
     """A workload of a triangular A (``side`` L: of order m, R: of order n) and an m x n B: TRSM and TRMM.
 
     The result overwrites B, or with ``apart`` it is the operand C, and B is only read.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Argument, Device, Image, Memory, Queue
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.event import Event
-from portatile.device.module import Kernel, Module
+from portatile.device.module import LoadedKernel, Module
 from portatile.errors import ArgumentError
 from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3, TensorMap
@@ -83,7 +83,7 @@ class _Done(Event):
         return 0.0
 
 
-class _Kernel(Kernel):
+class _Kernel(LoadedKernel):
     def __init__(self, binary: Binary, name: str, machine: Machine) -> None:
         self.name, self.entry, self.machine = name, binary.entry(name), machine
         self.resources = Resources()
@@ -93,7 +93,7 @@ class _Module(Module):
     def __init__(self, device: PtxDevice, binary: Binary) -> None:
         self._binary, self._machine = binary, Machine(binary.data.decode(), device.memory, device.limit)
 
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> LoadedKernel:
         return _Kernel(self._binary, name, self._machine)
 
     def release(self) -> None:
@@ -108,7 +108,7 @@ class PtxQueue(Queue):
         self.profiling = self.out_of_order = False
 
     def launch(
-        self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
+        self, kernel: LoadedKernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
     ) -> Event | None:
         assert isinstance(kernel, _Kernel)
         if len(args) != len(kernel.entry.parameters):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from portatile.device.base import Device
-from portatile.device.cuda.driver import Current, Relaxed, attribute, call, driver, failure
+from portatile.device.cuda.driver import CaptureRelaxed, CurrentContext, attribute, call, driver, failure
 from portatile.device.cuda.image import LinearTextures
 from portatile.device.cuda.info import describe
 from portatile.device.exit_gate import inside
@@ -77,19 +77,19 @@ class CudaContext(Device):
             with self._lock:
                 if self._context is None:
                     context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
-                    with Relaxed(context, int(context)):
+                    with CaptureRelaxed(context, int(context)):
                         self._make_pool(context)
                     self._context = (context, int(context))
                     self.used.add(self)
         return self._context
 
-    def current(self) -> Current:
+    def current(self) -> CurrentContext:
         """``with device.current():`` runs with the device's context."""
-        return Current(*(self._context or self.context))
+        return CurrentContext(*(self._context or self.context))
 
-    def relaxed(self) -> Relaxed:
+    def relaxed(self) -> CaptureRelaxed:
         """``with device.relaxed():`` runs with the device's context, and may call what is forbidden while a stream is captured."""
-        return Relaxed(*(self._context or self.context))
+        return CaptureRelaxed(*(self._context or self.context))
 
     def claim(self, nbytes: int) -> int:
         """The address of new memory; every queue of ours waits until it is there. Raises DeviceError when there is not enough."""

@@ -43,7 +43,7 @@ def attribute(handle: Any, name: str) -> int:
     return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
 
 
-class Current:
+class CurrentContext:
     """A context manager: makes a device's context current in the thread, and restores another library's context at the end."""
 
     __slots__ = ("_context", "_number", "_previous")
@@ -52,7 +52,7 @@ class Current:
         self._context, self._number = context, number
         self._previous: Any = None
 
-    def __enter__(self) -> Current:
+    def __enter__(self) -> CurrentContext:
         current = driver.cuCtxGetCurrent()[1]
         number = int(current)
         if number != self._number:
@@ -65,8 +65,8 @@ class Current:
             driver.cuCtxSetCurrent(self._previous)
 
 
-class Relaxed(Current):
-    """As ``Current``; and the thread may call functions that are forbidden while a stream is captured, in whatever thread.
+class CaptureRelaxed(CurrentContext):
+    """As ``CurrentContext``; and the thread may call functions that are forbidden while a stream is captured, in whatever thread.
 
     Without it they fail, and break off the capture: those that wait or ask for events and streams, allocate and free memory, lock pages,
     make and destroy textures and graphs, and unload modules. What they do does not enter the graph.
@@ -74,7 +74,7 @@ class Relaxed(Current):
 
     __slots__ = ("_mode",)
 
-    def __enter__(self) -> Relaxed:
+    def __enter__(self) -> CaptureRelaxed:
         super().__enter__()
         self._mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
         return self

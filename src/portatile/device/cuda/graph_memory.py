@@ -56,7 +56,7 @@ class CapturedMemory:
         sweep(self._device)
         memory = self._device.allocate(nbytes)
         assert isinstance(memory, CudaMemory)
-        gone = Gone()
+        gone = ReleaseSignal()
         flags = driver.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
         kept = call(driver.cuUserObjectCreate, gone.address, driver.CUhostFn(_post), 1, int(flags))
         moved = driver.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
@@ -65,7 +65,7 @@ class CapturedMemory:
         return memory
 
 
-class Gone:
+class ReleaseSignal:
     """A signal that the last graph which uses some memory is gone: a semaphore of the C library, which the driver posts.
 
     The driver calls ``sem_post`` from a thread of its own, also while Python ends, so it must not be a Python function.

@@ -20,7 +20,7 @@ from portatile.device.cuda import early_start
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.memory import CudaImage, CudaMemory
-from portatile.device.module import Kernel, Module
+from portatile.device.module import LoadedKernel, Module
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3
@@ -79,7 +79,7 @@ def _first(piece: str) -> str:
     return piece if piece[0].isdigit() else piece[0]
 
 
-class CudaKernel(Kernel):
+class CudaKernel(LoadedKernel):
     """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing.
 
     ``module`` stays loaded as long as it is there.
@@ -261,7 +261,7 @@ class CudaModule(Module):
         self._generation = device.generation
         self._kernels: WeakValueDictionary[str, CudaKernel] = WeakValueDictionary()  # each keeps the module
 
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> LoadedKernel:
         kernel = self._kernels.get(name)
         if kernel is None:
             entry = self._binary.entry(name)

@@ -21,7 +21,7 @@ from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.device.event import Event
 from portatile.device.exit_gate import inside
 from portatile.device.foreign_arrays import LEGACY_STREAM
-from portatile.device.module import Kernel
+from portatile.device.module import LoadedKernel
 from portatile.device.strides import CopiedRows
 from portatile.errors import ArgumentError
 from portatile.records import Size3
@@ -58,7 +58,7 @@ class CudaQueue(Queue):
         device.register(self)
 
     def launch(
-        self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
+        self, kernel: LoadedKernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
     ) -> Event | None:
         assert isinstance(kernel, CudaKernel)
         current = driver.cuCtxGetCurrent()[1]

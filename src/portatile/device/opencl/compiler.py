@@ -18,7 +18,7 @@ from portatile.device.opencl import build_warnings, declarations, sm90a
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
-from portatile.device.opencl.turns import quiet
+from portatile.device.opencl.first_launches import quiet
 from portatile.device.target import Instruction, Target, for_compiler
 from portatile.dialect.places import Places, quoted
 from portatile.errors import CompileError, DeviceError

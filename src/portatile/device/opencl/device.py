@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Device, Image, Memory, Queue, ReadyLaunch, VendorBlas
 from portatile.device.copies import address
-from portatile.device.module import Kernel, Module, Repeat
+from portatile.device.module import LoadedKernel, Module, Repeat
 from portatile.device.opencl.compiler import ClTarget, Programs
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
-from portatile.device.opencl.host_buffers import Borrowed
+from portatile.device.opencl.host_buffers import HostBuffers
 from portatile.device.opencl.image import description, pixel
 from portatile.device.opencl.kernel import ClModule
 from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned
@@ -38,7 +38,7 @@ class ClDevice(ClContext):
         self._default: ClQueue | None = None
         self._abandoned: tuple[object, ...] = ()
         self._share_alignment: int | None = None
-        self._borrowed = Borrowed(self.share)
+        self._borrowed = HostBuffers(self.share)
         self._pool = Pool(self.info.global_memory)
         self._maps = TensorMaps(self, self._loaded)
 
@@ -108,7 +108,7 @@ class ClDevice(ClContext):
         assert isinstance(memory, ClMemory)
         return self._maps.of(memory, form)
 
-    def _loaded(self, source: Source) -> Kernel:
+    def _loaded(self, source: Source) -> LoadedKernel:
         return self.load(self.target.compile(*self.target.lower(source))).kernel("encode")
 
     def share(self, array: NDArray[Any]) -> Memory | None:

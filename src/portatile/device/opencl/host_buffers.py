@@ -16,7 +16,7 @@ from portatile.device.copies import address
 _MOST = 256  # places in the host's memory; a buffer over one takes some hundred bytes
 
 
-class Borrowed:
+class HostBuffers:
     """Buffers by the place of the array that they were made of: ``share`` makes one.
 
     They do not keep the array alive. A buffer that outlives its array is not used until another array lies at the same address, for which

@@ -11,7 +11,7 @@ import numpy as np
 from portatile.device import ranges
 from portatile.device.base import Argument
 from portatile.device.copies import complaint
-from portatile.device.module import Kernel, Module
+from portatile.device.module import LoadedKernel, Module
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.memory import ClImage, ClMemory
@@ -22,8 +22,8 @@ from portatile.records import Binary, Entry, Resources, Size3
 _COUNTED_BY_POCL = 2**32 - 1  # work-groups of a launch: more do not fit into its counter, and it may end the process
 
 
-class ClKernel(Kernel):
-    """A ``pyopencl.Kernel``. Its arguments are its state, hence the lock between setting them and queueing."""
+class ClKernel(LoadedKernel):
+    """A ``pyopencl.LoadedKernel``. Its arguments are its state, hence the lock between setting them and queueing."""
 
     def __init__(self, device: ClContext, handle: Any, entry: Entry, resources: Resources) -> None:
         self.name, self.entry, self.resources = entry.name, entry, resources
@@ -127,7 +127,7 @@ class ClModule(Module):
         self._device, self._program, self._binary = device, program, binary
         self._kernels: dict[str, ClKernel] = {}
 
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> LoadedKernel:
         kernel = self._kernels.get(name)
         if kernel is None:
             entry = self._binary.entry(name)

@@ -15,14 +15,14 @@ from portatile.device.base import Argument, Image, Memory, Queue
 from portatile.device.copies import check_contiguous, check_fill, check_fits
 from portatile.device.event import Event
 from portatile.device.exit_gate import inside
-from portatile.device.module import Kernel
+from portatile.device.module import LoadedKernel
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure
 from portatile.device.opencl.event import ClEvent
+from portatile.device.opencl.first_launches import turns
 from portatile.device.opencl.kernel import ClKernel
 from portatile.device.opencl.launch import bare, sizes
 from portatile.device.opencl.memory import ClImage
-from portatile.device.opencl.turns import turns
 from portatile.device.pool import Pool
 from portatile.device.strides import CopiedRows
 from portatile.errors import ArgumentError
@@ -55,7 +55,7 @@ class ClQueue(Queue):
             pool.enter()
 
     def launch(
-        self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
+        self, kernel: LoadedKernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
     ) -> Event | None:
         assert isinstance(kernel, ClKernel)
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from portatile.device.module import Kernel
+from portatile.device.module import LoadedKernel
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.memory import ClMemory
@@ -40,10 +40,10 @@ class MappedBuffer(cl.Buffer):  # type: ignore[misc]
 class TensorMaps:
     """Makes maps of the memory of a device. A buffer's is made once, unless other devices may move it."""
 
-    def __init__(self, device: ClContext, loaded: Callable[[Source], Kernel]) -> None:
+    def __init__(self, device: ClContext, loaded: Callable[[Source], LoadedKernel]) -> None:
         self._device, self._loaded = device, loaded
         self._lock = threading.Lock()
-        self._ready: tuple[Kernel, ClQueue, ClMemory] | None = None
+        self._ready: tuple[LoadedKernel, ClQueue, ClMemory] | None = None
 
     def of(self, memory: ClMemory, form: TensorMap) -> np.void:
         """The map of the matrix in ``memory``."""

@@ -17,7 +17,7 @@ _LEAST = 0.1  # of the seconds alone, that are computation at least: a link that
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleDevice:
     """A device and the seconds that it took alone for the whole product, with the operands on the host.
 
     ``link``: measured bytes a second to it, infinite for one that reaches the host's memory. ``whole``: the operands travel before and
@@ -36,7 +36,7 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Ways:
+class TransferRates:
     """How arrays reach several devices: bytes a second of host arrays over all ``host`` links together, and from ``peer`` to peer, 0 where
     there are no such copies. ``start``: seconds of a shared call beside copies and computation.
     """
@@ -46,7 +46,9 @@ class Ways:
     start: float = 0.0
 
 
-def shared(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways, timed: SharedProduct | None = None) -> Simulated:
+def shared(
+    work: SharedProduct, devices: Sequence[SingleDevice], cores: int, ways: TransferRates, timed: SharedProduct | None = None
+) -> Simulated:
     """The product by all of them. ``cores``: those that this process may use. ``timed``: the product that each was timed at, if not it."""
     factors = [share(device.info, [other.info for other in devices], cores) for device in devices]
     rates = tuple(device.rate(timed or work) * factor for device, factor in zip(devices, factors, strict=True))
@@ -54,7 +56,7 @@ def shared(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways
     return simulation.product(work, SimulatedMachine(rates, links, ways.host, peer=ways.peer, start=ways.start))
 
 
-def together(work: SharedProduct, devices: Sequence[Alone], cores: int, ways: Ways) -> Simulated:
+def together(work: SharedProduct, devices: Sequence[SingleDevice], cores: int, ways: TransferRates) -> Simulated:
     """The product by all of them, or by the fastest alone where that is sooner: so a call chooses, too."""
     by_all, alone = shared(work, devices, cores, ways), min(device.seconds for device in devices)
     return by_all if by_all.seconds < alone else Simulated(alone, {"one device": 1.0})

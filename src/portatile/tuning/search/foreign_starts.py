@@ -15,7 +15,7 @@ from portatile import settings, workloads
 from portatile.cache import replace_file
 from portatile.errors import ArgumentError, SpaceError
 from portatile.formats import bounded_reading, clblast, kernel_tuner, t4
-from portatile.formats.other_tuners import Known
+from portatile.formats.other_tuners import ForeignResult
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical, digest, from_json, to_json
 from portatile.space import ParameterSpace
 from portatile.trials import Trial
@@ -28,7 +28,7 @@ AMONG = 8  # the first legal ones, among which suggestions are chosen
 _ALIKE = 0.5  # of the parameters that a foreign configuration names: a configuration with fewer is ignored
 
 
-def read(path: Path) -> list[Known]:
+def read(path: Path) -> list[ForeignResult]:
     """The configurations in a file of another tuner that a workload here understands; empty for another kernel's or no such file.
 
     CLBlast's database and tuners' files, caches of Kernel Tuner, T4. Raises ArgumentError for a malformed one.
@@ -51,14 +51,14 @@ def read(path: Path) -> list[Known]:
     return [result for result in results if understood(result)]
 
 
-def understood(result: Known) -> list[Workload]:
+def understood(result: ForeignResult) -> list[Workload]:
     """The workloads in whose parameters a configuration says something."""
     return [workload for name in workloads.names() if (workload := workloads.get(name)).translated(result.config)]
 
 
-def keep(results: Iterable[Known]) -> int:
+def keep(results: Iterable[ForeignResult]) -> int:
     """Keep the fastest for later searches; returns how many. A second time the same file changes nothing."""
-    groups: dict[str, list[Known]] = {}
+    groups: dict[str, list[ForeignResult]] = {}
     for result in results:
         groups.setdefault(canonical([result.kernel, result.device, result.dtype, dict(result.sizes)]), []).append(result)
     fastest = [result for group in groups.values() for result in sorted(group, key=lambda known: known.seconds)[:_KEPT]]
@@ -84,7 +84,7 @@ def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = 
     return spread_out(list(configs.values()), count)
 
 
-def _ordered(known: Iterable[Known], problem: Problem, info: DeviceInfo) -> list[Config]:
+def _ordered(known: Iterable[ForeignResult], problem: Problem, info: DeviceInfo) -> list[Config]:
     """Foreign configurations: those of this device, then of the nearest sizes; of what is alike in that, what is fast on all devices."""
     tiers: dict[tuple[bool, float], dict[str, list[tuple[Config, float]]]] = {}
     for result in sorted(known, key=lambda result: (result.device != info.name, _distance(result, problem), result.seconds)):
@@ -164,21 +164,23 @@ def _apart(value: Value, other: Value) -> float:
     return abs(math.log2(max(float(value), 0.5)) - math.log2(max(float(other), 0.5)))
 
 
-def _distance(result: Known, problem: Problem) -> float:
+def _distance(result: ForeignResult, problem: Problem) -> float:
     """The distance of two sizes in doublings; a little for those that are not known."""
     shared = [(result.sizes[name], size) for name, size in problem.sizes.items() if name in result.sizes]
     return sum(_apart(a, b) for a, b in shared) if shared else 1.0
 
 
-def _known(trial: Trial) -> Known:
-    return Known(trial.problem.workload, trial.device.name, trial.problem.dtype, dict(trial.problem.sizes), trial.config, trial.median)
+def _known(trial: Trial) -> ForeignResult:
+    return ForeignResult(
+        trial.problem.workload, trial.device.name, trial.problem.dtype, dict(trial.problem.sizes), trial.config, trial.median
+    )
 
 
-def _all() -> list[Known]:
-    results: list[Known] = []
+def _all() -> list[ForeignResult]:
+    results: list[ForeignResult] = []
     for path in sorted(islice(_folder().glob("*.json"), 100)):
         try:
-            results += from_json(path.read_bytes(), list[Known])
+            results += from_json(path.read_bytes(), list[ForeignResult])
         except (OSError, msgspec.DecodeError):  # written by another version, or damaged: ignored
             continue
     return results
@@ -188,9 +190,9 @@ def _folder() -> Path:
     return settings.load().data_dir / "others"
 
 
-def summary(results: Sequence[Known]) -> list[tuple[str, str, int]]:
+def summary(results: Sequence[ForeignResult]) -> list[tuple[str, str, int]]:
     """Kernel, workloads that understand it, and how many configurations, for each kernel."""
-    kernels: dict[str, list[Known]] = {}
+    kernels: dict[str, list[ForeignResult]] = {}
     for result in results:
         kernels.setdefault(result.kernel, []).append(result)
     return [(name, ", ".join(workload.name for workload in understood(group[0])), len(group)) for name, group in kernels.items()]

@@ -18,9 +18,9 @@ from portatile.formatting import duration
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
 from portatile.tuning.search import agreement, tuner
-from portatile.tuning.search.beside import short_turns
+from portatile.tuning.search.background import short_turns
 from portatile.tuning.search.cooperation import Cooperation, Participant, alone
-from portatile.tuning.search.planner import Prepared
+from portatile.tuning.search.planner import PreparedSearch
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
 from portatile.user_warnings import warn
 
@@ -127,7 +127,7 @@ def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore]
         for place, search in enumerate(same):
             search.cooperation = shared.participant(place)
     workload = first.workload or workloads.get(first.problem.workload)
-    with Prepared(workload, first.problem, first.seed) as prepared, short_turns():
+    with PreparedSearch(workload, first.problem, first.seed) as prepared, short_turns():
         _threads(searches, open_store, interrupt, listen, prepared)
 
 
@@ -136,7 +136,7 @@ def _threads(
     open_store: Callable[[], ResultStore],
     interrupt: _Interrupt,
     listen: Listener | None,
-    prepared: Prepared,
+    prepared: PreparedSearch,
 ) -> None:
     """A thread for each search."""
     lock = threading.Lock()

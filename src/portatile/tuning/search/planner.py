@@ -54,7 +54,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
     return problems, tuple(listed)
 
 
-class Prepared:
+class PreparedSearch:
     """The cases of a problem, all known results, and what forks compile workers: once for all searches on it that run at the same time.
 
     A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
@@ -81,7 +81,7 @@ class Prepared:
                 self._made = cases(*self._asked, self.arena)
             return self._made[1]
 
-    def __enter__(self) -> Prepared:
+    def __enter__(self) -> PreparedSearch:
         return self
 
     def __exit__(self, *exc: object) -> None:

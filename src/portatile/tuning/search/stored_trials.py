@@ -5,8 +5,8 @@ from __future__ import annotations
 from portatile.trials import Trial
 from portatile.tuning.search import planner
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES
+from portatile.tuning.search.external_failures import OUTSIDE
 from portatile.tuning.search.objective import Goal
-from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.request import TuningRequest
 
 

@@ -22,20 +22,20 @@ from portatile.tuning.protocol import (
     Case,
     Cases,
     CasesLoaded,
-    Entered,
     Evaluate,
     Evaluated,
     Open,
     Opened,
+    PhaseEntered,
     Race,
     Raced,
     Refused,
     Reply,
 )
-from portatile.tuning.search import compile_workers, outside
+from portatile.tuning.search import compile_workers, external_failures
 from portatile.tuning.search.backlog import Backlog
 from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
-from portatile.tuning.search.outside import WakingTime
+from portatile.tuning.search.external_failures import WakingTime
 from portatile.tuning.search.worker_failure import WorkerFailure
 from portatile.tuning.search.worker_forks import WorkerForks
 from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerProcess
@@ -290,7 +290,7 @@ class Supervisor:
             case Refused(name, message):
                 kind = getattr(errors, name, DeviceError)
                 raise (kind if issubclass(kind, PortatileError) else DeviceError)(message)
-            case Entered(phase, expected):
+            case PhaseEntered(phase, expected):
                 if child.begun:
                     self._deadlines.learn(child)
                 child.begun = True
@@ -318,7 +318,7 @@ class Supervisor:
         """Pass the result of compiling a source on to the variants that waited for it. ``foreign``: it failed for a reason from outside."""
         for number in self._backlog.compiled(source, seconds, failed is not None):
             assert failed is not None
-            self._finish(Evaluated(number, failed, message=message, conditions={outside.OUTSIDE: 1.0} if foreign else {}))
+            self._finish(Evaluated(number, failed, message=message, conditions={external_failures.OUTSIDE: 1.0} if foreign else {}))
 
     def _finish(self, outcome: Evaluated) -> None:
         """Add an outcome to those to collect; its compile time includes what other workers compiled for it."""
@@ -362,7 +362,7 @@ class Supervisor:
         """Give the variant, or all that wait for the text under compilation, the outcome of a worker's failure."""
         message = failure.message(variant)
         if child is self._timer:
-            spent, conditions = {failure.phase: failure.spent}, {outside.OUTSIDE: 1.0} if failure.from_outside else {}
+            spent, conditions = {failure.phase: failure.spent}, {external_failures.OUTSIDE: 1.0} if failure.from_outside else {}
             self._finish(Evaluated(variant.number, failure.status, seconds=spent, message=message, conditions=conditions))
         else:
             self._compiled(variant.sources[0], failure.spent, failure.status, message, failure.from_outside)

@@ -23,13 +23,13 @@ from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.search import deferred_checks, first_configs, objective, planner
-from portatile.tuning.search.beside import beside
+from portatile.tuning.search.background import in_background
 from portatile.tuning.search.concurrent_searches import ConcurrentSearches
 from portatile.tuning.search.cooperation import Participant, alone
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outcomes import Outcomes
-from portatile.tuning.search.planner import Planner, Prepared
+from portatile.tuning.search.planner import Planner, PreparedSearch
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult
 from portatile.tuning.search.spending import Spending
 from portatile.tuning.search.stored_trials import replaces_evaluation
@@ -44,7 +44,7 @@ def tune(
     request: TuningRequest,
     store: ResultStore,
     listen: Listener | None = None,
-    prepared: Prepared | None = None,
+    prepared: PreparedSearch | None = None,
     info: DeviceInfo | None = None,
     cooperation: Participant | None = None,
 ) -> TuningResult:
@@ -64,7 +64,7 @@ def tune(
     strategy = request.strategy if callable(request.strategy) else strategies.get(request.strategy)
     with ExitStack() as stack:
         workload = request.workload or workloads.get(request.problem.workload)
-        prepared = prepared or stack.enter_context(Prepared(workload, request.problem, request.seed))
+        prepared = prepared or stack.enter_context(PreparedSearch(workload, request.problem, request.seed))
         binaries = stack.enter_context(planner.binaries())
         seconds = request.budget.seconds
         limits = request.limits.within(seconds)
@@ -149,7 +149,7 @@ class _Run:
     def _explore(self) -> Stopped:
         """Serve the strategy: begin what it requests, send it what finished."""
         start = partial(first_configs.start_search, self.strategy, self.request, self.planner, self.space, self.default, self.cooperation)
-        search, requested, self.outcomes.warm = beside(start, self._poll)
+        search, requested, self.outcomes.warm = in_background(start, self._poll)
         reported: set[str] = set()
         try:
             while not self._spent():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from portatile.trials import Status
 from portatile.tuning.protocol import Phase
-from portatile.tuning.search import outside
+from portatile.tuning.search import external_failures
 from portatile.tuning.search.worker_process import Variant, WorkerProcess
 
 
@@ -32,10 +32,10 @@ class WorkerFailure:
     def end(cls, worker: WorkerProcess, status: Status, reason: str) -> WorkerFailure:
         """End a worker that failed with ``status`` and find out how. One that timed out is killed at once."""
         hung, spent = status == "timeout", time.monotonic() - worker.since
-        stopped = hung and outside.stopped(worker.process.pid)
+        stopped = hung and external_failures.stopped(worker.process.pid)
         fate = worker.end(grace=0 if hung else 1)
         worker.deadline = math.inf
-        return cls(status, reason, worker.phase, spent, fate, stopped, not hung and outside.killed(worker.code, fate))
+        return cls(status, reason, worker.phase, spent, fate, stopped, not hung and external_failures.killed(worker.code, fate))
 
     @property
     def hung(self) -> bool:

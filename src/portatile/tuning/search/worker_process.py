@@ -19,7 +19,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Launch, Source
 from portatile.tuning import protocol
 from portatile.tuning.protocol import Frames, Open, Phase, Reply, Request
-from portatile.tuning.search import outside
+from portatile.tuning.search import external_failures
 from portatile.tuning.search.worker_forks import WorkerForks
 
 _LOG_TAIL = 2000
@@ -124,7 +124,7 @@ class WorkerProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self.code = self.process.wait(grace)
         pid = self.process.pid  # None: not forked yet
-        if code is None and grace > 0 and pid is not None and outside.ending(pid):
+        if code is None and grace > 0 and pid is not None and external_failures.ending(pid):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self.code = self.process.wait(_TAKING_DOWN)
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -28,13 +28,13 @@ from portatile.tuning.protocol import (
     Built,
     Cases,
     CasesLoaded,
-    Entered,
     Evaluate,
     Evaluated,
     Frames,
     Open,
     Opened,
     Phase,
+    PhaseEntered,
     Race,
     Raced,
     Refused,
@@ -100,7 +100,7 @@ class _Timing:
         raise AssertionError(message)
 
     def _announce(self, phase: Phase, expected: float) -> None:
-        self.send(Entered(phase, expected))
+        self.send(PhaseEntered(phase, expected))
 
     def _build(self, source: Source) -> Binary:
         target = self.device.target
@@ -120,7 +120,7 @@ class _Compiling:
 
     def answer(self, message: Request) -> Reply:
         assert isinstance(message, Build)
-        self.send(Entered("compile"))
+        self.send(PhaseEntered("compile"))
         started = time.perf_counter()
         if message.single:
             settings.for_single_items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portatile.dtypes import Types
+from portatile.dtypes import ProductTypes
 from portatile.records import Arg, Layout, Problem, Value
 
 VECTORS = ("bias", "scale_a", "scale_b")
@@ -44,12 +44,12 @@ def options_of(problem: Problem) -> dict[str, Value]:
     return {name: problem.options[name] for name in CHOICES if problem.options.get(name, "none") != "none"}
 
 
-def real(types: Types) -> str:
+def real(types: ProductTypes) -> str:
     """The dtype of the vectors: that of the sums, float32 for those of integers."""
     return "float64" if types.real == "float64" else "float32"
 
 
-def element(name: str, types: Types, narrow: Value) -> str:
+def element(name: str, types: ProductTypes, narrow: Value) -> str:
     """The dtype of a vector, where ``narrow`` names those that have C's."""
     return types.result.name if name == narrow and types.result.itemsize == 2 else real(types)
 

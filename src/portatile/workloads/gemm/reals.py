@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from portatile import dtypes
-from portatile.dtypes import Types
+from portatile.dtypes import ProductTypes
 from portatile.records import Layout, Problem, Value
 from portatile.workloads.gemm import epilogue
 
@@ -31,7 +31,7 @@ TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
 """Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
 
 
-def types_of(problem: Problem) -> Types:
+def types_of(problem: Problem) -> ProductTypes:
     """The types of a product, also of one that is computed."""
     return dtypes.product(str(problem.options.get(_TYPES, problem.dtype)))
 

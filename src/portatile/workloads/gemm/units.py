@@ -200,7 +200,7 @@ def roundings(k: int, parts: int, promote: int = 0) -> int:
 
 
 @dataclass(frozen=True)
-class Tile:
+class UnitTile:
     """A point of a form, the part of the units' rate that it reaches, and microseconds until its groups multiply and after they end."""
 
     point: Point
@@ -213,7 +213,7 @@ def fits(point: Point, device: DeviceInfo) -> bool:
     return point.items <= device.max_work_group_size and point.local_bytes(4) <= local_limit(device)
 
 
-def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:
+def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[UnitTile]) -> tuple[float, Point]:
     """The microseconds that the fastest of ``tiles`` would take on an H100, and its point, with k split where that pays."""
     sizes = {name: max(problem.sizes[name], 1) for name in "mnk"}
     size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)

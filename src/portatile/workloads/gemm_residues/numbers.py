@@ -71,7 +71,7 @@ def _halves(counts: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ResidueNumbers:
     """The constants that kernels need for products of ``dtype``."""
 
     dtype: str
@@ -173,6 +173,6 @@ class Numbers:
 
 
 @lru_cache(maxsize=8)
-def numbers(dtype: str) -> Numbers:
+def numbers(dtype: str) -> ResidueNumbers:
     """The numbers for a type, formed once."""
-    return Numbers(dtype)
+    return ResidueNumbers(dtype)

@@ -10,7 +10,7 @@ from portatile.records import Arg, Config, DeviceInfo, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper.point import Hopper
-from portatile.workloads.gemm.forms.matrix.point import Matrix
+from portatile.workloads.gemm.forms.matrix.point import MatrixUnits
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm_terms import error
 
@@ -22,7 +22,7 @@ _SCALES = (Arg("scales", role="temporary"),)
 
 
 @dataclass(frozen=True)
-class TermsMatrix(Matrix):
+class TermsMatrix(MatrixUnits):
     """The matrix form; sums of high terms leave the unit after every step of an instruction."""
 
     TERMS: ClassVar[int] = 2

@@ -17,7 +17,7 @@ from portatile.workloads.gemm.reference import op
 _SQUARE = 32  # that a work-group copies to its place and to the one across the diagonal
 
 
-class Symm(structured.OfElements):
+class Symm(structured.RealOrComplex):
     """Symmetric A: C (m x n) = alpha A B + beta C (``side="L"``, A of order m) or alpha B A + beta C (``"R"``, order n), row-major.
 
     Only the triangle ``uplo`` of A is read. With ``mirror="C"`` A is Hermitian, with R the conjugate of what is stored of a Hermitian one.

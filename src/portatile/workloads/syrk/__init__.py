@@ -20,7 +20,7 @@ _EMULATED = (*structured.ORDERS[1:], 2048, 4096)  # orders of the least square p
 _ROUND = 128  # rows to whose multiples a triangle is halved
 
 
-class Syrk(structured.OfElements):
+class Syrk(structured.RealOrComplex):
     """Rank-k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(A)^T + beta C, row-major; the other one is not touched.
 
     A is stored n x k, or k x n with ``trans="T"``; C and R are conjugates. With ``mirror="C"`` C is Hermitian: alpha op(A) op(A)^H + beta C

@@ -153,7 +153,7 @@ def copy_of_b(problem: Problem, group: int) -> _Prepared:
     return _Prepared(launch, Temporary("copy", m * copy.strides[0] * problem.itemsize), copy)
 
 
-class Whole(NamedTuple):
+class TriangularProduct(NamedTuple):
     """A product that skips what is zero."""
 
     sizes: tuple[int, int, int]
@@ -162,7 +162,7 @@ class Whole(NamedTuple):
     zeros: Triangle
 
 
-def whole_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> Whole:
+def whole_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> TriangularProduct:
     """The product of ``triangle`` and ``full``."""
     left, trans = problem.options["side"] == "L", str(problem.options["trans"])
     lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
@@ -171,7 +171,7 @@ def whole_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, La
     operands = {**factors, "c": (target, problem.layout[target])}
     sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
     zero = Triangle("a" if left else "b", "above" if lower else "below", problem.options["diag"] == "U")
-    return Whole(sizes, operands, (trans, "N") if left else ("N", trans), zero)
+    return TriangularProduct(sizes, operands, (trans, "N") if left else ("N", trans), zero)
 
 
 def _source(problem: Problem, group: int) -> Source:

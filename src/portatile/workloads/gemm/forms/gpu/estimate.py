@@ -18,7 +18,7 @@ from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import SHORT
 from portatile.workloads.gemm.forms.gpu.sources import shifts
 from portatile.workloads.gemm.forms.gpu.triangle import count
-from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Columns, Floats, Ints, Kind
+from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Floats, Ints, ProblemKind, VariantColumns
 from portatile.workloads.gemm.reals import parted, plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
@@ -32,7 +32,7 @@ _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProblemShape:
     """The sizes of a problem, or of many as columns, and how many multiprocessors there are.
 
     ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted. ``ragged``: rows of C are not aligned to vectors.
@@ -55,16 +55,16 @@ COLUMNS = ("m", "n", "k", "units", "ragged", "torn_a", "torn_b")
 """The columns in which problems of one element type differ."""
 
 
-def shape_of(problem: Problem, device: DeviceInfo, zeros: str = "") -> Shape:
+def shape_of(problem: Problem, device: DeviceInfo, zeros: str = "") -> ProblemShape:
     """The sizes of a problem on a device."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     vector = _VECTOR // problem.itemsize
     ragged = problem.sizes["n"] % vector != 0 or problem.layout["c"].vector_width(problem.itemsize) < vector
     torn_a, torn_b = (problem.layout[name].strides[0] * problem.itemsize % _SECTOR != 0 for name in "ab")
-    return Shape(m, n, k, problem.itemsize, max(device.compute_units, 1), zeros, ragged, torn_a, torn_b)
+    return ProblemShape(m, n, k, problem.itemsize, max(device.compute_units, 1), zeros, ragged, torn_a, torn_b)
 
 
-def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
+def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> ProblemKind:
     """How a problem's operands lie, and what its device can do; ``limit``: bytes of a group's local memory."""
     whole = tuple(takes_vectors(problem, name) or takes_vectors_along_k(problem, name) or parted(problem, name) for name in "ab")
     paired = tuple(
@@ -72,7 +72,7 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
         for name, all_whole in zip("ab", whole, strict=True)
     )
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
-    return Kind(
+    return ProblemKind(
         problem.dtype,
         (k_fast(problem, "a"), k_fast(problem, "b")),
         (whole[0], whole[1]),
@@ -87,7 +87,7 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> Kind:
     )
 
 
-def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
+def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
     """The estimate for each variant."""
     units, itemsize = shape.units, shape.itemsize
     tiles = _tiles(shape, v)
@@ -130,7 +130,7 @@ def microseconds(shape: Shape, v: Columns, costs: Costs) -> Floats:
     return np.where(v.tail > 0, with_tail, took + ended)
 
 
-def wanted(shape: Shape, rows: Ints, columns: Ints) -> Ints:
+def wanted(shape: ProblemShape, rows: Ints, columns: Ints) -> Ints:
     """The tiles of C that are computed, for tiles of each size, of all problems."""
     if shape.zeros != "c":
         return shape.count * _ceil(shape.m, rows) * _ceil(shape.n, columns)
@@ -138,7 +138,7 @@ def wanted(shape: Shape, rows: Ints, columns: Ints) -> Ints:
     return shape.count * np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
 
 
-def _tiles(shape: Shape, v: Columns) -> Ints:
+def _tiles(shape: ProblemShape, v: VariantColumns) -> Ints:
     """Tiles of full sums that take as long as all tiles. Where A or B is triangular, sums are half as long as k in the mean, and the
     multiprocessor whose tiles are the longest has half a tile more to do than that.
     """
@@ -146,18 +146,18 @@ def _tiles(shape: Shape, v: Columns) -> Ints:
     return _ceil(all_tiles + np.minimum(all_tiles, shape.units), 2) if shape.zeros in ("a", "b") else all_tiles
 
 
-def _steps(shape: Shape, chunk: Ints, parts: Ints) -> Ints:
+def _steps(shape: ProblemShape, chunk: Ints, parts: Ints) -> Ints:
     """Steps of k that a group multiplies: of a short sum those past its end are left out, eight at a time."""
     return np.where((parts == 1) & (np.asarray(shape.k) <= SHORT), _ceil(shape.k, 8) * 8, chunk)
 
 
-def _slower(v: Columns, costs: Costs) -> Floats:
+def _slower(v: VariantColumns, costs: Costs) -> Floats:
     """The factor of the multiply-adds by the ways of both operands."""
     by_way = np.array([{"kept": costs.kept, "transposed": costs.transposed}.get(name, 1.0) for name in WAYS])
     return np.asarray(by_way[v.ways_a] * by_way[v.ways_b])
 
 
-def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
+def _copies(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
     """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors of whole sectors."""
     by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements", "shifted") else 0.0 for name in WAYS])
     whole = np.array([costs.torn if name in ("free", "kept", "transposed") else 0.0 for name in WAYS])
@@ -167,7 +167,7 @@ def _copies(shape: Shape, v: Columns, costs: Costs) -> Floats:
     return np.asarray(of_a * v.rows + of_b * v.columns)
 
 
-def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:
+def _packing(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
     """Microseconds of the launch that packs."""
     packed = WAYS.index("packed")
     moved = np.where(v.ways_a == packed, 2e-6 * shape.count * shape.m * shape.k * shape.itemsize, 0.0)
@@ -175,7 +175,7 @@ def _packing(shape: Shape, v: Columns, costs: Costs) -> Floats:
     return costs.pack * np.minimum(v.packs, 1) + moved / costs.packed
 
 
-def _uneven(shape: Shape, v: Columns, count: Ints) -> Floats:
+def _uneven(shape: ProblemShape, v: VariantColumns, count: Ints) -> Floats:
     """The factor by which a triangle takes longer than ``count`` full sums: zeros in tiles on the diagonal; a last round whose groups may
     share few multiprocessors, since all groups of a round end together; and more copies for the same work where tiles are small.
     """

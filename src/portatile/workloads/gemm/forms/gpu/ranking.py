@@ -11,9 +11,9 @@ import numpy as np
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
-from portatile.workloads.gemm.forms.gpu.estimate import Shape, kind_of, microseconds, shape_of, wanted
+from portatile.workloads.gemm.forms.gpu.estimate import ProblemShape, kind_of, microseconds, shape_of, wanted
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.variants import SPLITS, Columns, Floats, Table, table
+from portatile.workloads.gemm.forms.gpu.variants import SPLITS, Floats, VariantColumns, VariantTable, table
 
 _TILES = 10  # of which all variants are looked at
 _STEPS = 64  # of k for each group that shares it, at least
@@ -29,8 +29,8 @@ SHALLOW = (16, 32)
 class Ranking:
     """Variants of a problem with their estimated microseconds."""
 
-    table: Table
-    columns: Columns
+    table: VariantTable
+    columns: VariantColumns
     took: Floats
 
     def __len__(self) -> int:
@@ -105,7 +105,7 @@ def _in_one_stage(problem: Problem, found: Ranking) -> Gpu:
     return replace(point, KB=kb, UNROLL=kb, STAGES=1, DOUBLE=0, KG=1)
 
 
-def _areas(shape: Shape, v: Columns) -> Floats:
+def _areas(shape: ProblemShape, v: VariantColumns) -> Floats:
     """The elements of C that the tiles of one problem cover."""
     return np.asarray(_ceil(shape.m, v.rows) * v.rows * _ceil(shape.n, v.columns) * v.columns, np.float64)
 
@@ -114,7 +114,7 @@ def _ceil(a: Any, b: Any) -> Any:
     return -(-a // b)
 
 
-def _saved(problem: Problem, device: DeviceInfo, variants: Table) -> Floats:
+def _saved(problem: Problem, device: DeviceInfo, variants: VariantTable) -> Floats:
     """For each tile the part of the waves that its tail saves; NaN for a tile whose tail cannot be cut."""
     found = np.zeros(len(variants.kind.tiles))
     for place, tile in enumerate(variants.kind.tiles):
@@ -124,7 +124,7 @@ def _saved(problem: Problem, device: DeviceInfo, variants: Table) -> Floats:
     return found
 
 
-def _promises(shape: Shape, variants: Table, saved: Floats, costs: Costs) -> dict[int, float]:
+def _promises(shape: ProblemShape, variants: VariantTable, saved: Floats, costs: Costs) -> dict[int, float]:
     """Microseconds of each tile's first staging, with its tail, or with k as it is or shared by as many groups as the device holds."""
     first = replace(variants.first, saved=saved[variants.first.place])
     filling = np.maximum(first.groups * shape.units // (-(-shape.m // first.rows) * -(-shape.n // first.columns)), 1)
@@ -135,7 +135,7 @@ def _promises(shape: Shape, variants: Table, saved: Floats, costs: Costs) -> dic
     return dict(zip(first.place.tolist(), took.tolist(), strict=True))
 
 
-def _sensible(shape: Shape, variants: Table, v: Columns) -> np.ndarray:
+def _sensible(shape: ProblemShape, variants: VariantTable, v: VariantColumns) -> np.ndarray:
     """Which variants suit the sizes: k is split as far as there are multiprocessors for it, and each group has a part of it."""
     units, fast, whole = shape.units, variants.kind.fast[1], variants.kind.whole[1]
     count = wanted(shape, v.rows, v.columns)

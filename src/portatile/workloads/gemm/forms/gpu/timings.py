@@ -53,8 +53,8 @@ class TimedCase:
 
     name: str
     best: float
-    shape: estimate.Shape
-    columns: variants.Columns
+    shape: estimate.ProblemShape
+    columns: variants.VariantColumns
     took: variants.Floats
 
     def estimated(self, costs: Costs) -> variants.Floats:
@@ -86,7 +86,7 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[TimedCase]:
     return found
 
 
-def joined(timed: Sequence[TimedCase]) -> tuple[estimate.Shape, variants.Columns]:
+def joined(timed: Sequence[TimedCase]) -> tuple[estimate.ProblemShape, variants.VariantColumns]:
     """All rows of some problems of one element type, with the sizes of each."""
     counts = [len(case.took) for case in timed]
     columns: dict[str, Any] = {name: np.repeat([getattr(case.shape, name) for case in timed], counts) for name in estimate.COLUMNS}
@@ -129,7 +129,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
     return [found.point(int(best[one])) for one in chosen]
 
 
-def _alike(table: variants.Table, v: variants.Columns) -> list[tuple[float, variants.Ints]]:
+def _alike(table: variants.VariantTable, v: variants.VariantColumns) -> list[tuple[float, variants.Ints]]:
     """Properties of candidates as numbers, with penalties: a candidate counts as slower for each earlier one with the same number."""
     shared = np.select([v.tail > 0, v.join, v.cluster > 1, v.split > 1], [4, 3, 2, 1], 0)
     staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP, one.SHIFT) for one in table.stagings]
@@ -163,7 +163,7 @@ def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> TimedCase 
     return TimedCase(name, best, estimate.shape_of(problem, device), variants.columns_of(kind, points), np.array(took))
 
 
-def _place(kind: variants.Kind, point: Gpu) -> int | None:
+def _place(kind: variants.ProblemKind, point: Gpu) -> int | None:
     """The place of a point's tile; None for a tile, or a staging of it, that the estimate would not choose."""
     bare = replace(point, **variants.Staging(False, False)._asdict(), SPLIT_K=1, TAIL=0, JOIN=False, CLUSTER=1)
     staging = variants.Staging.at(point)._replace(PAIRS=False, HELD=False, SHIFT=False)

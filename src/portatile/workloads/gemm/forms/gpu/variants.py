@@ -1,6 +1,6 @@
 """The variants that the estimate compares: each tile with every sensible staging and sharing of k, as columns of numbers.
 
-A problem has thousands of variants. So they are arrays of numbers, made once for all problems of the same ``Kind``, and only the chosen
+A problem has thousands of variants. So they are arrays of numbers, made once for all problems of the same ``ProblemKind``; only the chosen
 ones become points of the form.
 """
 
@@ -40,7 +40,7 @@ _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 
 
 @dataclass(frozen=True)
-class Kind:
+class ProblemKind:
     """The properties on which a problem's variants depend: how the operands are stored, and what the device can do.
 
     ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
@@ -99,7 +99,7 @@ class Staging(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class VariantColumns:
     """Variants: of each its tile's ``place``, its parameters, and how A and B come to local memory.
 
     ``ways``: places in WAYS; ``loose``: factors of the copies' cost; ``held``: whether they go through registers. ``groups`` of it are on a
@@ -131,11 +131,11 @@ class Columns:
     def __len__(self) -> int:
         return len(self.place)
 
-    def take(self, which: Any) -> Columns:
+    def take(self, which: Any) -> VariantColumns:
         """Some of them, by an index or a mask."""
-        return Columns(**{one.name: getattr(self, one.name)[which] for one in fields(self)})
+        return VariantColumns(**{one.name: getattr(self, one.name)[which] for one in fields(self)})
 
-    def sharing(self, split: Ints) -> Columns:
+    def sharing(self, split: Ints) -> VariantColumns:
         """With so many groups to a tile's k, of which the last one adds up."""
         return replace(self, split=split, join=split > 1, cluster=np.ones_like(split))
 
@@ -147,20 +147,20 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class VariantTable:
     """Every variant of problems of one kind, those of each tile together; ``first``: of each tile its first staging with k undivided."""
 
-    kind: Kind
+    kind: ProblemKind
     stagings: tuple[Staging, ...]
-    columns: Columns
+    columns: VariantColumns
     starts: tuple[int, ...]
-    first: Columns
+    first: VariantColumns
 
-    def of_tiles(self, places: Sequence[int]) -> Columns:
+    def of_tiles(self, places: Sequence[int]) -> VariantColumns:
         """The variants of some tiles, in that order."""
         return self.columns.take(np.concatenate([np.arange(self.starts[place], self.starts[place + 1]) for place in places]))
 
-    def point(self, columns: Columns, which: int) -> Gpu:
+    def point(self, columns: VariantColumns, which: int) -> Gpu:
         """One of some variants as a point of the form."""
         staged = self.stagings[columns.staging[which]].of(self.kind.tiles[columns.place[which]].point)
         split, cluster, tail = (int(column[which]) for column in (columns.split, columns.cluster, columns.tail))
@@ -169,7 +169,7 @@ class Table:
 
 
 @lru_cache(maxsize=256)
-def table(kind: Kind) -> Table:
+def table(kind: ProblemKind) -> VariantTable:
     """Every variant that fits the device, whatever the sizes."""
     known: dict[Staging, int] = {}
     first: list[_Numbers] = []
@@ -190,13 +190,13 @@ def table(kind: Kind) -> Table:
         starts.append(len(shared))
     base, split, join, cluster = (np.array(column) for column in zip(*shared, strict=True)) if shared else [np.zeros(0, np.int64)] * 4
     columns = replace(_columns(found).take(base), split=split, join=join.astype(np.bool_), cluster=cluster)
-    return Table(kind, tuple(known), columns, tuple(starts), _columns(first))
+    return VariantTable(kind, tuple(known), columns, tuple(starts), _columns(first))
 
 
 _Numbers = tuple[Any, ...]
 
 
-def columns_of(kind: Kind, points: Sequence[tuple[int, Gpu, float]]) -> Columns:
+def columns_of(kind: ProblemKind, points: Sequence[tuple[int, Gpu, float]]) -> VariantColumns:
     """Points as columns, each with its tile's place and the part of the waves that its tail saves."""
     numbers = []
     for place, point, saved in points:
@@ -204,8 +204,8 @@ def columns_of(kind: Kind, points: Sequence[tuple[int, Gpu, float]]) -> Columns:
     return _columns(numbers)
 
 
-def _numbers(kind: Kind, place: int, point: Gpu, staging: Staging, number: int = 0, saved: float = 0.0) -> _Numbers:
-    """The numbers of a point with a staging, in the order of ``Columns``."""
+def _numbers(kind: ProblemKind, place: int, point: Gpu, staging: Staging, number: int = 0, saved: float = 0.0) -> _Numbers:
+    """The numbers of a point with a staging, in the order of ``VariantColumns``."""
     (way_a, loose_a, held_a), (way_b, loose_b, held_b) = (_way(kind, point.MMA, staging, operand) for operand in (0, 1))
     return (
         *(place, number, point.rows, point.columns, point.KB, point.STAGES, point.items / 32, point.KG, kind.tiles[place].groups),
@@ -214,13 +214,13 @@ def _numbers(kind: Kind, place: int, point: Gpu, staging: Staging, number: int =
     )
 
 
-def _columns(numbers: Sequence[_Numbers]) -> Columns:
-    kinds: list[Any] = [{"Ints": np.int64, "Floats": np.float64}.get(str(one.type), np.bool_) for one in fields(Columns)]
+def _columns(numbers: Sequence[_Numbers]) -> VariantColumns:
+    kinds: list[Any] = [{"Ints": np.int64, "Floats": np.float64}.get(str(one.type), np.bool_) for one in fields(VariantColumns)]
     columns: list[Any] = [np.array([row[i] for row in numbers], kind) for i, kind in enumerate(kinds)]
-    return Columns(*columns)
+    return VariantColumns(*columns)
 
 
-def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, float, bool]:
+def _way(kind: ProblemKind, along: bool, staging: Staging, operand: int) -> tuple[int, float, bool]:
     """How A (0) or B (1) comes to local memory, ``along``: always with k fast: a place in WAYS, the factor of its copies, whether held."""
     fast, whole, paired = kind.fast[operand], kind.whole[operand], kind.paired[operand]
     loose = _PAIR if paired and staging.PAIRS else 1.0
@@ -237,7 +237,7 @@ def _way(kind: Kind, along: bool, staging: Staging, operand: int) -> tuple[int, 
     return WAYS.index(name), loose if name in ("dots", "elements") else 1.0, staging.HELD and name == "elements"
 
 
-def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
+def _sharing(kind: ProblemKind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
     """By the padding of rows the ways to share k, as SPLIT_K, JOIN and CLUSTER, that fit the local memory; with a tail only not to."""
     ways: list[tuple[int, bool, int]] = [(1, False, 1)]
     for split in SPLITS if not tile.TAIL else ():
@@ -257,7 +257,7 @@ def _sharing(kind: Kind, tile: Gpu, padding: Collection[int]) -> dict[int, list[
     return {pad: [way for way in ways if (clustered if way[-1] > 1 else alone)[pad]] for pad in padding}
 
 
-def stagings(kind: Kind, point: Gpu) -> Iterator[Staging]:
+def stagings(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
     """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element. Complex ones with k
     fast are packed only where their elements are not aligned.
     """
@@ -291,7 +291,7 @@ def _shifts(point: Gpu) -> bool:
     return not point.MMA and point.VL == 4 and point.KB // point.KG % 4 == 0 and not point.TAIL
 
 
-def _unpacked(kind: Kind, point: Gpu, staging: Staging) -> Iterator[Staging]:
+def _unpacked(kind: ProblemKind, point: Gpu, staging: Staging) -> Iterator[Staging]:
     """The ways for operands that have k fast and are not packed."""
     packs = (staging.PACK_A, staging.PACK_B)
     left = [whole for pack, fast, whole in zip(packs, kind.fast, kind.whole, strict=True) if fast and not pack]
@@ -307,6 +307,6 @@ def _unpacked(kind: Kind, point: Gpu, staging: Staging) -> Iterator[Staging]:
         yield staging._replace(KEEP=True)
 
 
-def joined(parts: Sequence[Columns]) -> Columns:
+def joined(parts: Sequence[VariantColumns]) -> VariantColumns:
     """Some columns, one below the other."""
-    return Columns(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Columns)))
+    return VariantColumns(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(VariantColumns)))

@@ -13,11 +13,11 @@ from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import moduli, types_of
 from portatile.workloads.gemm.storage import transposed
-from portatile.workloads.gemm.units import Tile
+from portatile.workloads.gemm.units import UnitTile
 
 _LAUNCH = 1.4  # microseconds until a group multiplies and after it ends
 _TILES = tuple(
-    Tile(tile(rows, columns, stages), rate, _LAUNCH)
+    UnitTile(tile(rows, columns, stages), rate, _LAUNCH)
     for rows, columns, stages, rate in (
         *((128, 256, 4, 1.0), (128, 224, 4, 0.97), (128, 192, 4, 0.95), (128, 160, 5, 0.93), (128, 128, 6, 0.92)),
         *(
@@ -31,9 +31,9 @@ _TILES = tuple(
         ),
     )
 )
-_BY_TURNS = Tile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # of elements of one or two bytes
+_BY_TURNS = UnitTile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # of elements of one or two bytes
 _PROMOTED = tuple(  # of floats of eight bits
-    Tile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
+    UnitTile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
     for rows, columns, stages, blocks, rate in (
         *((128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.76), (128, 128, 6, 1, 0.76)),
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
@@ -65,7 +65,7 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Poi
     yield from (one for took, one in sorted(found, key=lambda pair: pair[0])[:count] if took <= _NEAR * least)
 
 
-def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[Tile]:
+def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]:
     """The tiles for the problem's types that the device has instructions and local memory for: also in clusters of groups that share what
     they read, but for floats of eight bits whose rows memory reads whole; where it does not, with operands copied to aligned rows first;
     elsewhere with warp groups that take turns.
@@ -90,5 +90,5 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[Tile]:
     return [_with(one, **known) for one in tiles if units.fits(one.point, device)]
 
 
-def _with(one: Tile, **values: Value) -> Tile:
+def _with(one: UnitTile, **values: Value) -> UnitTile:
     return replace(one, point=replace(one.point, **values))  # type: ignore[type-var]

@@ -16,7 +16,7 @@ _WHOLE = "must be whole 64s: the rows of a tile that lie across k"
 
 
 @dataclass(frozen=True)
-class Matrix(Point):
+class MatrixUnits(Point):
     """A group of TBR x TBC sub-groups computes a tile of C; each has TRR x TCR fragments of 16 x 16 of it."""
 
     FORM: ClassVar[str] = "matrix"
@@ -123,7 +123,7 @@ class Matrix(Point):
         return {**facts, "local_bytes": self.local_bytes(4)}
 
 
-def tile(groups: tuple[int, int], fragments: tuple[int, int], stages: int, double: int = 1) -> Matrix:
+def tile(groups: tuple[int, int], fragments: tuple[int, int], stages: int, double: int = 1) -> MatrixUnits:
     """A point of so many sub-groups, each of so many fragments; pairs are rows, columns."""
     (tbr, tbc), (trr, tcr) = groups, fragments
-    return Matrix(TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, STAGES=stages, DOUBLE=double)
+    return MatrixUnits(TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, STAGES=stages, DOUBLE=double)

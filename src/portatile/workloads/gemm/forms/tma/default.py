@@ -74,7 +74,7 @@ def _ranked(problem: Problem, device: DeviceInfo, count: int) -> list[tuple[floa
     return [(float(took[one]), replace(table.point(one), RASTER=8 if banded else 1)) for one in best]
 
 
-def _sensible(shape: estimate.TmaShape, v: estimate.Columns) -> np.ndarray:
+def _sensible(shape: estimate.TmaShape, v: estimate.TmaColumns) -> np.ndarray:
     """Which points suit the sizes: k is split as far as there are multiprocessors for it, and each group has a part of it."""
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
     least = (v.split * _STEPS <= shape.k) & (estimate.parts(shape, v) == v.split)
@@ -101,7 +101,7 @@ class _Table:
 
     whole: tuple[Tma, ...]
     base: np.ndarray
-    columns: estimate.Columns
+    columns: estimate.TmaColumns
 
     def point(self, which: int) -> Tma:
         """One of them."""

@@ -47,7 +47,7 @@ class TmaShape:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TmaColumns:
     """Points as columns of numbers. ``resident`` groups of one are on a multiprocessor at a time; ``loads``: of 16 bytes for each item
     that all warps do for a step of k: a warp's 512 bytes are four steps of 16 rows or columns.
     """
@@ -66,9 +66,9 @@ class Columns:
     join: Numbers
     cluster: Numbers
 
-    def take(self, which: Any) -> Columns:
+    def take(self, which: Any) -> TmaColumns:
         """Some of them, by an index or a mask."""
-        return Columns(**{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
+        return TmaColumns(**{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
 
 
 def shape_of(problem: Problem, device: DeviceInfo) -> TmaShape:
@@ -86,7 +86,7 @@ def resident(point: Tma, limit: int) -> int:
     return max(1, min(limit // (point.local_bytes(8) + 1024), _REGISTERS // allocated))
 
 
-def columns_of(points: Sequence[Tma], limit: int = 227 << 10) -> Columns:
+def columns_of(points: Sequence[Tma], limit: int = 227 << 10) -> TmaColumns:
     """Points as columns; ``limit``: bytes of a multiprocessor's local memory."""
     rows = [
         (
@@ -95,27 +95,27 @@ def columns_of(points: Sequence[Tma], limit: int = 227 << 10) -> Columns:
         )
         for p in points
     ]
-    return Columns(*(np.array(column) for column in zip(*rows, strict=True)))
+    return TmaColumns(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _chunk(shape: TmaShape, v: Columns) -> Numbers:
+def _chunk(shape: TmaShape, v: TmaColumns) -> Numbers:
     """Steps of k of a group, whole stages."""
     share = -(-shape.k // v.split)
     return np.asarray(-(-share // v.deep) * v.deep)
 
 
-def parts(shape: TmaShape, v: Columns) -> Numbers:
+def parts(shape: TmaShape, v: TmaColumns) -> Numbers:
     """The groups that have steps of a tile's k."""
     return np.asarray(-(-shape.k // _chunk(shape, v)))
 
 
-def _boxes(shape: TmaShape, v: Columns) -> Numbers:
+def _boxes(shape: TmaShape, v: TmaColumns) -> Numbers:
     """Boxes that the TMA is asked for, for a stage: of 16 elements along k, or across it."""
     of_a, of_b = (np.where(along, v.deep, side) for along, side in zip(shape.along, (v.rows, v.columns), strict=True))
     return np.asarray((of_a + of_b) / _LINE)
 
 
-def microseconds(shape: TmaShape, v: Columns, costs: TmaCosts) -> Numbers:
+def microseconds(shape: TmaShape, v: TmaColumns, costs: TmaCosts) -> Numbers:
     """The estimate for each point."""
     units = usable_multiprocessors(shape.units, v.cluster)
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)

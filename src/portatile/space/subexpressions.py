@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from portatile.records import Value
-from portatile.space.settling import settler
+from portatile.space.partial_evaluation import settler
 
 _WHOLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
 _KEPT, _BINDS = "_portatile_names", "_portatile_binds"  # what is known of a node, on the node

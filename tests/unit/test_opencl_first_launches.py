@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from portatile.device.opencl.turns import Turns, turns
+from portatile.device.opencl.first_launches import LaunchOrder, turns
 from portatile.errors import DeviceError
 
 
@@ -51,7 +51,7 @@ def test_drivers_that_need_it(compiler: str, needed: bool) -> None:
 
 def test_a_first_launch_runs_alone() -> None:
     log: list[str] = []
-    first, second, order = Queue(log, "first"), Queue(log, "second"), Turns()
+    first, second, order = Queue(log, "first"), Queue(log, "second"), LaunchOrder()
     order.enter(first)
     order.launch(first, first.enqueue("only"), first=True)
     assert log == ["only"], "one queue runs its launches in order"
@@ -72,7 +72,7 @@ def test_a_first_launch_runs_alone() -> None:
 
 def test_nothing_runs_or_is_launched_while_a_binary_is_made() -> None:
     log: list[str] = []
-    first, order = Queue(log, "first"), Turns()
+    first, order = Queue(log, "first"), LaunchOrder()
     order.enter(first)
     launched = threading.Event()
 
@@ -96,7 +96,7 @@ def test_another_queues_failure_is_not_this_ones() -> None:
             raise DeviceError("a command failed")
 
     log: list[str] = []
-    order, failing, queue = Turns(), Failing(log, "failing"), Queue(log, "queue")
+    order, failing, queue = LaunchOrder(), Failing(log, "failing"), Queue(log, "queue")
     order.enter(failing)
     order.enter(queue)
     order.launch(queue, queue.enqueue("it"), first=True)
@@ -105,7 +105,7 @@ def test_another_queues_failure_is_not_this_ones() -> None:
 
 def test_queues_that_were_dropped_are_forgotten() -> None:
     log: list[str] = []
-    order, queue = Turns(), Queue(log, "queue")
+    order, queue = LaunchOrder(), Queue(log, "queue")
     order.enter(Queue(log, "dropped"))
     gc.collect()
     order.enter(queue)
@@ -115,7 +115,7 @@ def test_queues_that_were_dropped_are_forgotten() -> None:
 
 def test_others_wait_until_it_has_run() -> None:
     log: list[str] = []
-    order, first, second = Turns(), Queue(log, "first"), Queue(log, "second")
+    order, first, second = LaunchOrder(), Queue(log, "first"), Queue(log, "second")
     order.enter(first)
     order.enter(second)
     running, finished = threading.Event(), threading.Event()

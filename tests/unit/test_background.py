@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from portatile.tuning.search.beside import beside, short_turns
+from portatile.tuning.search.background import in_background, short_turns
 
 
 def test_something_goes_on_until_the_result_is_there() -> None:
@@ -19,7 +19,7 @@ def test_something_goes_on_until_the_result_is_there() -> None:
         if len(calls) == 3:
             enough.set()
 
-    assert beside(lambda: enough.wait(10), meanwhile)
+    assert in_background(lambda: enough.wait(10), meanwhile)
     assert set(calls) == {threading.main_thread()}
     assert len(calls) >= 3
 
@@ -27,7 +27,7 @@ def test_something_goes_on_until_the_result_is_there() -> None:
 def test_it_runs_in_the_context_of_its_caller() -> None:
     asked: ContextVar[int] = ContextVar("asked", default=0)
     asked.set(7)
-    assert beside(asked.get, lambda: None) == 7
+    assert in_background(asked.get, lambda: None) == 7
 
 
 def test_what_either_raises_is_raised() -> None:
@@ -38,9 +38,9 @@ def test_what_either_raises_is_raised() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(ValueError, match="the computation"):
-        beside(fails, lambda: None)
+        in_background(fails, lambda: None)
     with pytest.raises(KeyboardInterrupt):
-        beside(lambda: threading.Event().wait(1), interrupts)
+        in_background(lambda: threading.Event().wait(1), interrupts)
 
 
 def test_turns_are_short_until_the_last_has_left() -> None:

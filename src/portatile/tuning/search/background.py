@@ -1,7 +1,7 @@
-"""A computation of this process beside which something else goes on: what workers report waits for it as little as may be.
+"""A computation in a thread of its own, while this one attends to workers, and shorter turns of Python's lock meanwhile.
 
-A thread that wants Python's lock waits for one that computes until that one's turn is over, after 5 ms as Python is started, and a thread
-that talks to workers gives the lock up at each message. So turns are shorter while something is computed beside that.
+A thread that wants the lock waits until the turn of the one that computes is over: 5 ms by default. A thread that talks to workers gives
+the lock up at each message, so it would wait that long each time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def short_turns() -> Iterator[None]:
                 sys.setswitchinterval(usual)
 
 
-def beside(compute: Callable[[], Result], meanwhile: Callable[[], None]) -> Result:
+def in_background(compute: Callable[[], Result], meanwhile: Callable[[], None]) -> Result:
     """The result of ``compute``, or what it raises, from a thread of its own; ``meanwhile`` is called again and again until it is there.
 
     What ``meanwhile`` raises ends the waiting, and the thread is left to itself.
@@ -53,7 +53,7 @@ def beside(compute: Callable[[], Result], meanwhile: Callable[[], None]) -> Resu
         finally:
             ended.set()
 
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name="portatile-beside").start()
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name="portatile-background").start()
     with short_turns():
         while not ended.wait(_LOOK):
             meanwhile()

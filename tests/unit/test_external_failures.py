@@ -13,30 +13,32 @@ from typing import Any
 
 import pytest
 
-from portatile.tuning.search import outside
+from portatile.tuning.search import external_failures
 from portatile.tuning.search.supervisor import Setup, Supervisor
 
 
 def test_signals_from_outside_are_told_from_faults() -> None:
-    assert outside.killed(-signal.SIGKILL)
-    assert outside.killed(-signal.SIGTERM)
-    assert outside.killed(-signal.SIGABRT, "error: unable to execute command: Killed\nerror: linker command failed due to signal")
-    assert not outside.killed(-signal.SIGABRT, "error: unable to execute command: Segmentation fault (core dumped)")
-    assert not any(outside.killed(code) for code in (None, 0, 1, 9, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE))
+    assert external_failures.killed(-signal.SIGKILL)
+    assert external_failures.killed(-signal.SIGTERM)
+    assert external_failures.killed(-signal.SIGABRT, "error: unable to execute command: Killed\nerror: linker command failed due to signal")
+    assert not external_failures.killed(-signal.SIGABRT, "error: unable to execute command: Segmentation fault (core dumped)")
+    assert not any(
+        external_failures.killed(code) for code in (None, 0, 1, 9, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE)
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says it")
 def test_a_stopped_process_is_seen() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert not outside.stopped(process.pid)
+        assert not external_failures.stopped(process.pid)
         os.kill(process.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-        assert outside.stopped(process.pid)
+        assert external_failures.stopped(process.pid)
     finally:
         process.kill()
         process.communicate()
-    assert not outside.stopped(2**22 + 1)
+    assert not external_failures.stopped(2**22 + 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says it")
@@ -44,13 +46,13 @@ def test_a_process_at_its_end_is_seen() -> None:
     """Killed, but not yet waited for, as while its driver frees what it had."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert not outside.ending(process.pid)
+        assert not external_failures.ending(process.pid)
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert outside.ending(process.pid)
+        assert external_failures.ending(process.pid)
     finally:
         process.communicate()
-    assert not outside.ending(process.pid)
+    assert not external_failures.ending(process.pid)
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -58,7 +60,7 @@ def test_a_deadline_that_passed_while_the_parent_stood_still_is_moved(late: bool
     """By a clock of the test's own, which goes on while the parent waits; where it is not late the worker is ended."""
     now = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], process_time=lambda: 0.0)
-    monkeypatch.setattr(outside, "time", clock)
+    monkeypatch.setattr(external_failures, "time", clock)
     monkeypatch.setattr(sys.modules[Supervisor.__module__], "time", clock)
     supervisor = Supervisor(Setup(None, tmp_path, 1 << 20, -1))
     child: Any = SimpleNamespace(deadline=now[0] + 5, since=now[0], phase="run", ready=True, variant=1)

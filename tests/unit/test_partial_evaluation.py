@@ -7,7 +7,7 @@ import pytest
 
 from portatile import workloads
 from portatile.space.constraint import Constraint
-from portatile.space.settling import OPEN
+from portatile.space.partial_evaluation import OPEN
 from support.devices import DEVICES
 from support.seeds import new_seed
 

@@ -22,34 +22,34 @@ from portatile.errors import PortatileError
 _RIGHT_SINCE = 6  # the first version of PoCL without this fault
 
 
-class Finishing(Protocol):
+class FinishableQueue(Protocol):
     """A queue."""
 
     def finish(self) -> None: ...
 
 
-class Turns:
+class LaunchOrder:
     """The queues of one driver that needs it. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._queues: WeakSet[Finishing] = WeakSet()
+        self._queues: WeakSet[FinishableQueue] = WeakSet()
         self._several = False
 
-    def enter(self, queue: Finishing) -> None:
+    def enter(self, queue: FinishableQueue) -> None:
         """Add a queue. Kernels that other queues run have been loaded before it launches."""
         with self._lock:
             self._finish_others(queue)
             self._queues.add(queue)
             self._several = len(self._queues) > 1
 
-    def leave(self, queue: Finishing) -> None:
+    def leave(self, queue: FinishableQueue) -> None:
         """Remove a queue that is finished and launches no more."""
         with self._lock:
             self._queues.discard(queue)
             self._several = len(self._queues) > 1
 
-    def launch(self, queue: Finishing, enqueue: Callable[[], Any], first: bool) -> Any:
+    def launch(self, queue: FinishableQueue, enqueue: Callable[[], Any], first: bool) -> Any:
         """Launch by ``enqueue``; returns its event.
 
         ``first``: the kernel has not run in these sizes, so no other queue launches until it has.
@@ -70,14 +70,14 @@ class Turns:
             self._finish_others(None)
             yield
 
-    def _finish_others(self, queue: Finishing | None) -> None:
+    def _finish_others(self, queue: FinishableQueue | None) -> None:
         for other in list(self._queues):
             if other is not queue:
                 with suppress(PortatileError):  # which is told to those who wait for that queue
                     other.finish()
 
 
-def turns(compiler: str) -> Turns | None:
+def turns(compiler: str) -> LaunchOrder | None:
     """The turns of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
     version = re.search(r"\bPoCL (\d+)", compiler)
     return _of(compiler) if version is not None and int(version[1]) < _RIGHT_SINCE else None
@@ -90,8 +90,8 @@ def quiet(compiler: str) -> AbstractContextManager[None]:
 
 
 @cache
-def _of(compiler: str) -> Turns:
-    return Turns()
+def _of(compiler: str) -> LaunchOrder:
+    return LaunchOrder()
 
 
 if hasattr(os, "register_at_fork"):
