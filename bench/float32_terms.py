@@ -39,6 +39,7 @@ PARTICIPANTS: dict[str, dict[str, Any]] = {
 }
 UNIT = 2.0**-24
 SAMPLED = 64  # rows of which errors are taken
+_SPEED = 1.5e14  # flop/s, about: how many calls fill a graph
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,8 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> di
     rows = torch.randint(0, m, (min(m, SAMPLED),), device="cuda")
     x, y = a[rows].double(), b.double()
     errors = _errors(((c[rows].double() - x @ y).abs() / (x.abs() @ y.abs())).cpu().numpy(), k)
-    burst, long = _seconds(torch, call, 2.0 * m * n * k, sustained)
+    time.sleep(in_opencl.REST)  # after the run without rests before
+    burst, long = in_torch.burst_and_sustained(torch, call, 2.0 * m * n * k / _SPEED, sustained)
     return {"burst": burst, "sustained": long, **errors}
 
 
@@ -224,37 +226,6 @@ def _launches(torch: Any, job: Job, operands: tuple[Any, Any, Any], built: dict[
     a, b, c = operands
     stored = {"a": a.t() if job.trans[0] == "T" else a, "b": b.t() if job.trans[1] == "T" else b, "c": c}
     return in_torch.launches(torch, job.plan(in_torch.info()), stored, {"alpha": 1.0, "beta": 0.0}, built)
-
-
-def _seconds(torch: Any, call: Callable[[], Any], flops: float, sustained: float) -> tuple[float, float]:
-    """Median device time of a call in short bursts of replayed graphs between rests, and in runs without rests."""
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        call()
-    side.synchronize()
-    count = int(max(1, min(40, 4e-3 / max(flops / 1.5e14, 5e-6))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            call()
-
-    def replayed(times: int) -> float:
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        for _ in range(times):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / count / times
-
-    bursts = []
-    time.sleep(in_opencl.REST)  # after the run without rests before
-    for _ in range(6):
-        bursts.append(replayed(1))
-        time.sleep(0.005)
-    burst = float(np.median(bursts[1:]))
-    replayed(max(1, int(sustained / 2 / burst / count)))
-    return burst, replayed(max(1, int(sustained / burst / count)))
 
 
 def _show(row: dict[str, Any], rows: list[dict[str, Any]]) -> None:

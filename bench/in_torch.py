@@ -17,6 +17,8 @@ from portatile.records import Binary, DeviceInfo, Launch, Plan, Source
 
 HANGS, DIED = "hangs", "died"
 _START = 90.0  # seconds in which a child imports PyTorch
+_GRAPH, _LEAST = 4e-3, 5e-6  # seconds that a graph should take, and that a call takes at least
+_BURSTS, _REST = 6, 5e-3  # graphs replayed, the first of which is not counted, and seconds between them
 
 Job = TypeVar("Job")
 
@@ -139,3 +141,37 @@ def _kernel(built: Mapping[str, Binary], digest: str, name: str) -> LoadedKernel
     if (digest, name) not in _LOADED:
         _LOADED[digest, name] = device.get("cuda").load(built[digest]).kernel(name)
     return _LOADED[digest, name]
+
+
+def burst_and_sustained(torch: Any, call: Callable[[], Any], expected: float, sustained: float) -> tuple[float, float]:
+    """Median device seconds of a call in graphs of several that are replayed between rests, and in ``sustained`` seconds without rests.
+
+    ``expected``: about how long a call takes, which decides how many a graph has. The second is 0 where ``sustained`` is.
+    """
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        call()
+    side.synchronize()
+    count = int(max(2, min(40, _GRAPH / max(expected, _LEAST))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            call()
+
+    def replayed(times: int) -> float:
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(times):
+            graph.replay()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3 / count / times
+
+    bursts = []
+    for _ in range(_BURSTS):
+        bursts.append(replayed(1))
+        time.sleep(_REST)
+    burst, long = float(np.median(bursts[1:])), 0.0
+    for length in (sustained / 2, sustained) if sustained else ():  # the first half brings the clock to where it stays
+        long = replayed(max(1, int(length / burst / count)))
+    return burst, long

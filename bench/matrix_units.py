@@ -30,6 +30,7 @@ from portatile.records import Binary, Launch, Problem
 
 BLOCK = 128  # steps of k that share a factor
 _CUDA = 0.6  # of the time after compiling, where OpenCL follows
+_SPEED = 5e14  # flop/s, about: how many calls fill a graph
 
 
 def main() -> None:
@@ -159,7 +160,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> tu
     if job.name == "cuBLAS queued":
         return flops / _queued(torch, _theirs(torch, job, operands), flops) / 1e12, 0.0
     if job.name == "cuBLAS":
-        return _tflops(flops, _seconds(torch, _theirs(torch, job, operands), flops, sustained))
+        return _tflops(flops, in_torch.burst_and_sustained(torch, _theirs(torch, job, operands), flops / _SPEED, sustained))
     pitch = problem.layout["c"].strides[-2]
     for alpha, beta in ((1, 0),) if job.timed else ((1, 0), (2, -1)):
         kept = torch.randint(-90, 90, (m * pitch + 4096,), device="cuda").to(result)
@@ -171,7 +172,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> tu
         call()
         torch.cuda.synchronize()
         _check(torch, job, operands, c, kept, (alpha, beta), pitch)
-    return _tflops(flops, _seconds(torch, call, flops, sustained)) if job.timed else (0.0, 0.0)
+    return _tflops(flops, in_torch.burst_and_sustained(torch, call, flops / _SPEED, sustained)) if job.timed else (0.0, 0.0)
 
 
 def _tflops(flops: float, seconds: tuple[float, float]) -> tuple[float, float]:
@@ -246,37 +247,6 @@ def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, fa
         i, j = bad.nonzero()[0].tolist()
         pair = f"{float(got[rows][i, j])} for {float(expected[i, j])}"
         raise ValueError(f"{int(bad.sum())} wrong for {factors}, first [{i}, {j}]: {pair}")
-
-
-def _seconds(torch: Any, call: Callable[[], Any], flops: float, sustained: float) -> tuple[float, float]:
-    """Median device time of one call, of graphs of some calls between rests, and its time in ``sustained`` seconds without rests."""
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        call()
-    side.synchronize()
-    count = int(max(2, min(40, 4e-3 / max(flops / 5e14, 5e-6))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            call()
-
-    def replayed(times: int) -> float:
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        for _ in range(times):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / count / times
-
-    times = []
-    for _ in range(6):
-        times.append(replayed(1))
-        time.sleep(0.002)
-    burst = float(np.median(times[1:]))
-    for length in (sustained / 2, sustained) if sustained else ():
-        last = replayed(max(1, int(length / burst / count)))
-    return burst, last if sustained else 0.0
 
 
 def _queued(torch: Any, call: Callable[[], Any], flops: float) -> float:
