@@ -235,6 +235,15 @@ def test_bindings_stay_in_their_files() -> None:
     assert strays == []
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in root_of(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name_of(path))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def test_a_file_opens_by_saying_what_it_is() -> None:
     docstrings = {name_of(path): ast.get_docstring(root_of(path)) or "" for path in FILES}
     silent = [name for name, docstring in docstrings.items() if len(docstring.split()) < 3]
