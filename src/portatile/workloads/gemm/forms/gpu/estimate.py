@@ -1,7 +1,7 @@
 """An estimate of tiled configurations' times on an NVIDIA GPU, so that shapes nobody has measured get a good one.
 
 A sum of what was seen to cost time: launches, rounds of groups that fill and drain, multiply-adds at the rate that the resident warps
-reach, copies that are not whole vectors, memory. The constants are fitted to timings of an H200 (docs/internals/gemm.md), in
+reach, copies that are not whole vectors, memory. The constants are fitted to timings of an H200 (docs/internals/gemm-choice.md), in
 microseconds at its clock; on another GPU the order of the candidates is what counts.
 """
 

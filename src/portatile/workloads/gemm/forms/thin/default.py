@@ -1,6 +1,6 @@
 """The default of the thin form: how many work-items share a sum, and how much of the large operand is under way, for few columns of C.
 
-The groups are those that were fastest on an H200 (docs/internals/gemm.md), of some hundred that were timed for each kind of problem.
+The groups are those that were fastest on an H200 (docs/internals/gemm-choice.md), of some hundred that were timed for each kind of problem.
 """
 
 from __future__ import annotations
