@@ -179,7 +179,7 @@ def test_a_device_that_is_selected_computes(monkeypatch: pytest.MonkeyPatch) -> 
 def test_large_ones_are_left_to_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = np.eye(8, dtype=np.float16)
     call = RoutineCall((narrow, narrow), (1.0,), ("L", "L", "N", "N", ""), None, None)
-    assert numpy_level3.Level3("trmm").rival(call, narrow, Forms()) is None
+    assert numpy_level3.Level3("trmm").on_host(call, narrow, Forms()) is None
     monkeypatch.setattr(numpy_products, "at_once", lambda multiply_adds, dtype: multiply_adds <= 4000)
     small, large = np.eye(8), np.eye(32)
     for routine in (portatile.trmm, portatile.symm, portatile.syr2k):
