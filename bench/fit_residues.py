@@ -9,17 +9,13 @@ problem, the times of both products as they were measured and as they are estima
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from measure import RESULTS
+import constants
 from portatile import workloads
 from portatile.workloads.gemm_residues import choice, costs, plan
 from recorded import read
@@ -97,18 +93,9 @@ def _line(points: Sequence[tuple[int, float, int]]) -> tuple[float, float]:
 
 def main() -> None:
     """Fit, write, and compare."""
-    names = sys.argv[1:]
-    if not names or names[0].startswith("-"):
-        sys.exit(__doc__)
-    paths = [path if (path := RESULTS / name).exists() else Path(name) for name in names]
+    paths = constants.named_results(__doc__)
     documents = [read(path) for path in paths]
-    result = fitted(documents)
-    rounded = json.loads(json.dumps(asdict(result)), parse_float=lambda text: float(f"{float(text):.3g}"))
-    made = {
-        "command": f"bench/fit_residues.py {' '.join(path.name for path in paths)}",
-        "results": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
-    }
-    costs.FILE.write_text(json.dumps({**made, "costs": rounded}, indent=1) + "\n")
+    constants.write(costs.FILE, "fit_residues.py", paths, asdict(fitted(documents)))
     costs.known.cache_clear()
     _compare(documents)
 

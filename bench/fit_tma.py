@@ -10,18 +10,14 @@ configuration takes than the fastest one that was timed, over shapes.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from measure import RESULTS
+import constants
 from portatile import workloads
 from portatile.workloads.gemm.forms import read as point_of
 from portatile.workloads.gemm.forms.gpu import timings
@@ -122,10 +118,7 @@ def _costs(logs: np.ndarray, like: costs.TmaCosts) -> costs.TmaCosts:
 
 def main() -> None:
     """Fit what there are timings of, keep the rest, write, and say how good the choices are."""
-    names = sys.argv[1:]
-    if not names or names[0].startswith("-"):
-        sys.exit(__doc__)
-    paths = [path if (path := RESULTS / name).exists() else Path(name) for name in names]
+    paths = constants.named_results(__doc__)
     files = [timings.read(path) for path in paths]
     found = dict(costs.known())
     for language in sorted({file.device.can.language for file in files}):
@@ -134,13 +127,7 @@ def main() -> None:
             for said, known in (("before", costs.of(language)), ("fitted", result)):
                 lost = chosen(timed, known)
                 print(f"{language}: {len(timed)} shapes, chosen over fastest {said}: mean {fmean(lost):.3f}, most {max(lost):.2f}")
-    made = {
-        "command": f"bench/fit_tma.py {' '.join(path.name for path in paths)}",
-        "results": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
-    }
-    plain = {language: asdict(one) for language, one in found.items()}
-    rounded = json.loads(json.dumps(plain), parse_float=lambda text: float(f"{float(text):.3g}"))
-    costs.FILE.write_text(json.dumps({**made, "costs": rounded}, indent=1) + "\n")
+    constants.write(costs.FILE, "fit_tma.py", paths, {language: asdict(one) for language, one in found.items()})
     costs.known.cache_clear()
 
 

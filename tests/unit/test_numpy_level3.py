@@ -11,34 +11,19 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import blas_calls, numpy_level3, numpy_products, perform
+from portatile.runtime import blas_calls, numpy_level3, numpy_products
 from portatile.runtime.host_calls import Forms
 from portatile.runtime.recorded import RoutineCall
+from support.no_devices import NoDevice, devices_refused
 from support.seeds import new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-class NoDevice(Exception):
-    """A device was looked for."""
-
-
 @pytest.fixture(autouse=True)
 def no_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever looks for a device fails; NumPy takes less than a launch, however slow this machine is at the moment."""
-
-    def refuse(*given: object) -> None:
-        raise NoDevice
-
-    for name in ("PORTATILE_DEVICE", "PYOPENCL_CTX"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("get", "several"):
-        monkeypatch.setattr(f"portatile.device.{name}", refuse)
-    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 10.0)
-    perform.forget()
-    yield
-    numpy_products.forget()
-    perform.forget()
+    with devices_refused(monkeypatch):
+        yield
 
 
 def draw(rng: np.random.Generator, dtype: str, *shape: int) -> Any:

@@ -10,30 +10,14 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import numpy_products, perform
+from support.no_devices import NoDevice, devices_refused
 from support.seeds import new_seed
-
-
-class NoDevice(Exception):
-    """A device was looked for."""
 
 
 @pytest.fixture(autouse=True)
 def no_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever looks for a device fails; NumPy takes less than a launch."""
-
-    def refuse(*given: object) -> None:
-        raise NoDevice
-
-    for name in ("PORTATILE_DEVICE", "PYOPENCL_CTX"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("get", "several"):
-        monkeypatch.setattr(f"portatile.device.{name}", refuse)
-    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 10.0)
-    perform.forget()
-    yield
-    numpy_products.forget()
-    perform.forget()
+    with devices_refused(monkeypatch):
+        yield
 
 
 def summed(psi: Any, taps: Any, lower: int, boundary: str) -> Any:

@@ -15,34 +15,16 @@ import portatile
 from portatile import dtypes
 from portatile.errors import ArgumentError
 from portatile.runtime import numpy_converted, numpy_products, numpy_speed, perform
+from support.no_devices import NoDevice, devices_refused
 from support.seeds import new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-class NoDevice(Exception):
-    """A device was looked for."""
-
-
 @pytest.fixture(autouse=True)
 def no_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever looks for a device fails; NumPy takes less than a launch, however slow this machine is at the moment.
-
-    Later tests of the process find nothing that NumPy won here.
-    """
-
-    def refuse(*given: object) -> None:
-        raise NoDevice
-
-    for name in ("PORTATILE_DEVICE", "PYOPENCL_CTX"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("get", "several"):
-        monkeypatch.setattr(f"portatile.device.{name}", refuse)
-    monkeypatch.setattr(numpy_products, "LEAST_LAUNCH", 10.0)
-    perform.forget()
-    yield
-    numpy_products.forget()
-    perform.forget()
+    with devices_refused(monkeypatch):
+        yield
 
 
 def draw(rng: np.random.Generator, dtype: str, *shape: int) -> Any:

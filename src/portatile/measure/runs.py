@@ -119,6 +119,17 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Measur
     return tuple(samples)
 
 
+def timed_on_host(run: Callable[[], object], length: MeasurementLength) -> list[float]:
+    """Seconds of each run of what the host itself computes, as many as ``length`` asks for."""
+    samples: list[float] = []
+    ends = time.perf_counter() + length.seconds
+    while len(samples) < length.samples or time.perf_counter() < ends:
+        start = time.perf_counter()
+        run()
+        samples.append(time.perf_counter() - start)
+    return samples
+
+
 @dataclass(frozen=True)
 class MeasurementOptions:
     """The manner of a measurement: with compiler ``options``, on operands of ``seed``; ``strict``: a result outside its error bound is an

@@ -7,9 +7,9 @@ can be read, else what ``--tdp`` states. Prices are the user's, in a file that s
 from __future__ import annotations
 
 import csv
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -180,12 +180,7 @@ def _by_numpy(problem: Problem, row: EfficiencyRow, processor: Device | None, ru
     error = float(np.max(np.abs(c[:rows] - exact) / bound))
     if error > 1:
         return replace(row, status="NumPy's product is outside its bound", error=error, time=now())
-    samples: list[float] = []
-    ends = time.perf_counter() + _LENGTH.seconds
-    while len(samples) < _LENGTH.samples or time.perf_counter() < ends:
-        start = time.perf_counter()
-        np.matmul(a, b, out=c)
-        samples.append(time.perf_counter() - start)
+    samples = runs.timed_on_host(partial(np.matmul, a, b, out=c), _LENGTH)
     drawn = power.under_load(lambda: np.matmul(a, b, out=c), run.options.load, None, stated)
     row = replace(row, seconds=float(np.median(samples)), fastest=min(samples), samples=len(samples), error=error, time=now())
     flops = 2.0 * n**3

@@ -8,9 +8,9 @@ kernel: the read-only path taken away, warps that exchange values, and how much 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -234,12 +234,7 @@ def _by_numpy(blank: LadderRow) -> LadderRow:
     a, b = (rng.uniform(-1, 1, (blank.size, blank.size)).astype(blank.dtype) for _ in range(2))
     c = np.empty_like(a)
     np.matmul(a, b, out=c)
-    samples: list[float] = []
-    ends = time.perf_counter() + _LENGTH.seconds
-    while len(samples) < _LENGTH.samples or time.perf_counter() < ends:
-        start = time.perf_counter()
-        np.matmul(a, b, out=c)
-        samples.append(time.perf_counter() - start)
+    samples = runs.timed_on_host(partial(np.matmul, a, b, out=c), _LENGTH)
     blas: Any = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return replace(_with_time(blank, samples, None), title=f"NumPy with {blas['name']}", time=now())
 
