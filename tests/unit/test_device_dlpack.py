@@ -60,7 +60,7 @@ def test_unconsumed_capsule_lets_go() -> None:
 def test_capsule_is_consumed_once() -> None:
     capsule, _ = exported()
     result = dlpack.take(capsule)
-    with pytest.raises(ArgumentError, match="unused"):
+    with pytest.raises(ArgumentError, match="once only"):
         dlpack.take(capsule)
     del result
 

@@ -29,7 +29,7 @@ VALUES = {"a": (0, 1, 2), "b": (0, 1, 3), "c": (1, 2, 3), "d": (True, False)}
 def truth(rule: Constraint, values: dict[str, object], bound: frozenset[str]) -> object:
     """What the compiled form says; where it raises, ``settle`` says what that means."""
     try:
-        result = rule.settler(bound)(values)  # type: ignore[arg-type]
+        result = rule.partial_evaluator(bound)(values)  # type: ignore[arg-type]
     except Exception:
         return rule.settle(values)  # type: ignore[arg-type]
     return result if result is OPEN else bool(result)

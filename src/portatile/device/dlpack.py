@@ -85,7 +85,7 @@ def export(array: Strided) -> object:
     """
     ndim, itemsize = len(array.shape), array.dtype.itemsize
     if array.dtype.kind not in _CODES or any(s % itemsize for s in array.strides):
-        raise ArgumentError(f"DLPack cannot describe dtype {array.dtype} with strides {array.strides}")
+        raise ArgumentError(f"DLPack cannot describe dtype {array.dtype} with strides of {array.strides} bytes: copy the array")
     sizes = (ctypes.c_int64 * max(ndim, 1))(*array.shape)
     steps = (ctypes.c_int64 * max(ndim, 1))(*(s // itemsize for s in array.strides))
     managed = _Managed()
@@ -116,14 +116,19 @@ def take(capsule: object) -> Strided:
     """Consume a capsule from ``__dlpack__``; raises ArgumentError unless its tensor lies in CUDA memory."""
     place = id(capsule)
     if not _is_valid(place, _NAME):
-        raise ArgumentError("not an unused DLPack capsule")
+        raise ArgumentError("a DLPack capsule can be taken once only: ask the array for another one (__dlpack__)")
     address = _get_pointer(place, _NAME)
     tensor = _Managed.from_address(address).tensor
     if tensor.device_type != CUDA_DEVICE:
-        raise ArgumentError(f"a DLPack tensor of device type {tensor.device_type}; only CUDA memory (type {CUDA_DEVICE}) is taken")
+        raise ArgumentError(
+            f"a DLPack tensor of device type {tensor.device_type}; only CUDA memory (type {CUDA_DEVICE}) is taken: copy it to the host as a NumPy array"
+        )
     kinds = {code: kind for kind, code in _CODES.items()}
     if tensor.lanes != 1 or tensor.code not in kinds or tensor.bits % 8:
-        raise ArgumentError(f"a DLPack tensor of type code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes is not supported")
+        raise ArgumentError(
+            f"a DLPack tensor of type code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes is not supported: "
+            "convert it to a plain type such as float32"
+        )
     dtype = np.dtype(f"{kinds[tensor.code]}{tensor.bits // 8}")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim)) if tensor.strides else packed(shape, dtype.itemsize)

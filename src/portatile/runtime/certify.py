@@ -32,9 +32,9 @@ _LARGEST = 1e10  # operations of the largest problem for a check
 class Certifier:
     """Looks after one device. ``cache`` remembers what was checked; ``build`` compiles; ``plan`` gives the flat plan of a configuration.
 
-    What it runs takes as long as building the kernels and tens of milliseconds beside that, once for each configuration, driver
-    and kernel text; where the device refused to run it, which may pass (memory that others had), once more in each process.
-    ``subjects`` and ``expected`` say on what a configuration is checked, and may be others for other kernels.
+    A check takes tens of milliseconds more than building the kernels. It runs once for each configuration, driver and kernel text; where
+    the device refused to run it, which may pass (other programs had the memory), once more in each process. Subclasses say by ``subjects``
+    and ``expected`` on what a configuration is checked.
     """
 
     advice = "Tune again with `portatile tune {name}`."
@@ -66,7 +66,7 @@ class Certifier:
             f"the configuration of {workload.name} that was tuned {self._then(trial)} on {info.name}"
             f" ({proof.failure.splitlines()[0]}); the default is used. {self.advice.format(name=workload.name)} It was {config}"
         )
-        explanation = f"the default of {workload.name}, for what was tuned fails with the driver and the kernel text of now"
+        explanation = f"the default of {workload.name}, because the tuned configuration fails with the present driver and kernel text"
         return Choice(workload.default(problem, info), "default", explanation)
 
     def subjects(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> list[tuple[Problem, Plan]]:

@@ -19,9 +19,9 @@ def memory_limit(limit: int | str) -> Iterator[None]:
 
     What needs more is cut into slabs that are uploaded, computed and downloaded side by side, with the bits of the whole. Only where
     atoms (``coulomb_potential``) or samples (``mri_q``, ``mri_fhd``) alone take more, parts of the sums are added up on the host, and
-    ``wavelets.kinetic`` filters axis by axis: both round in another order, within the same error bound. It counts for this thread (this
-    task of asyncio) only, before the environment variable PORTATILE_MEMORY_LIMIT and the device's size. Raises UsageError for what is no
-    number of bytes; a routine raises DeviceError where not even the thinnest slab fits.
+    ``wavelets.kinetic`` filters axis by axis: both round in another order, within the same error bound. The limit holds in this thread
+    (or task of asyncio) only, and takes precedence over the environment variable PORTATILE_MEMORY_LIMIT and the device's size. Raises
+    UsageError for what is no number of bytes; a routine raises DeviceError where not even the thinnest slab fits.
 
     Examples:
         >>> import numpy as np, portatile

@@ -13,7 +13,7 @@ from typing import Any
 
 from portatile.errors import SpaceError, UsageError
 from portatile.records import Value
-from portatile.space.partial_evaluation import BUILTINS, OPEN, Settler, settler
+from portatile.space.partial_evaluation import BUILTINS, OPEN, PartialEvaluator, partial_evaluator
 from portatile.space.subexpressions import names_in
 from portatile.space.symbol import traced
 
@@ -66,10 +66,10 @@ class Constraint:
         except Exception as error:
             raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
 
-    def settler(self, bound: Collection[str]) -> Settler:
+    def partial_evaluator(self, bound: Collection[str]) -> PartialEvaluator:
         """``settle`` for values of ``bound``, made for many uses. It raises what evaluating raises; ``settle`` says what that means."""
         unbound = frozenset(name for name in self.reads if name not in bound)
-        if self.code is not None and (compiled := settler(self.text, frozenset(self.reads), unbound)) is not None:
+        if self.code is not None and (compiled := partial_evaluator(self.text, frozenset(self.reads), unbound)) is not None:
             return compiled
         return self.settle if self.code is not None else (lambda values: OPEN) if unbound else self.check
 

@@ -20,10 +20,10 @@ class TooManyStatesError(Exception):
 class Counting:
     """The numbers of legal completions of partial configurations, in the order of the parameters.
 
-    What is left to be decided depends only on the constraints that are still open and on what these calculate from the values that
-    are bound: partial configurations that agree in both have as many completions, so that one count serves them all. ``total`` is that
-    of the space. Raises TooManyStatesError beyond ``states`` of them. After ``fruitless`` counts in a row without a legal configuration it
-    is asked of each partial one, by bounds on its parameters, whether it can become one at all.
+    Partial configurations have equally many completions if the same constraints are open and these calculate the same from the values
+    that are bound: one count serves them all. ``total`` is the count of the space. Raises TooManyStatesError beyond ``states`` counts.
+    After ``fruitless`` counts in a row without a legal configuration, bounds on the parameters tell of each partial one whether it can
+    become legal at all.
     """
 
     def __init__(self, rules: Rules, states: int, fruitless: int) -> None:

@@ -1,7 +1,7 @@
-"""Expressions of which some names are not bound yet, compiled to functions that say true, false or open.
+"""Partial evaluation: expressions of which some names are not bound yet, compiled to functions that say true, false or open.
 
-``FORM != 'cpu' or TBR == 1`` is true as soon as FORM is 'gpu', and open while it is 'cpu'. Which names are bound is known when the function
-is made: a counting of legal configurations asks it a million times.
+``FORM != 'cpu' or TBR == 1`` is true as soon as FORM is 'gpu', and open while it is 'cpu'. A function is made for the names that are bound:
+counting legal configurations calls it a million times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 from portatile.records import Value
 
-Settler = Callable[[Mapping[str, Value]], Any]
+PartialEvaluator = Callable[[Mapping[str, Value]], Any]
+"""Gives an expression's value for the names that are bound, or OPEN."""
 
 OPEN = object()
 """The result while the expression depends on names that are not bound."""
@@ -29,7 +30,7 @@ _PARTIAL = (ast.keyword, ast.Starred, ast.JoinedStr)  # whose operands are no ex
 
 
 @lru_cache(maxsize=16384)  # every problem has a space of its own, of the same expressions
-def settler(expression: str, names: frozenset[str], unbound: frozenset[str]) -> Settler | None:
+def partial_evaluator(expression: str, names: frozenset[str], unbound: frozenset[str]) -> PartialEvaluator | None:
     """A function of a mapping that binds ``names`` except ``unbound``. None for an expression with names of its own, or named arguments.
 
     Operands are taken from left to right, as Python does: the result is open where Python would raise NameError.
@@ -40,7 +41,7 @@ def settler(expression: str, names: frozenset[str], unbound: frozenset[str]) -> 
     body = _Open(names, unbound).visit(tree)
     argument = ast.arguments(posonlyargs=[], args=[ast.arg(_VALUES)], kwonlyargs=[], kw_defaults=[], defaults=[])
     function = ast.fix_missing_locations(ast.Expression(ast.Lambda(argument, body)))
-    result: Settler = eval(compile(function, "<constraint>", "eval"), {_OPEN: OPEN, "__builtins__": BUILTINS})
+    result: PartialEvaluator = eval(compile(function, "<constraint>", "eval"), {_OPEN: OPEN, "__builtins__": BUILTINS})
     return result
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from portatile.records import Value
 from portatile.space.bounds import Interval, possible
 from portatile.space.constraint import Constraint
-from portatile.space.partial_evaluation import BUILTINS, OPEN, Settler
+from portatile.space.partial_evaluation import BUILTINS, OPEN, PartialEvaluator
 from portatile.space.subexpressions import Reader, parts, reader
 
 _TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
@@ -36,7 +36,7 @@ class Node:
         self.known: dict[Any, int] = {}
         self._after: dict[int, Node] = {}
         self._turns = () if self.last else rules.turns(depth, pending)
-        self._settlers: list[Settler] = [rule.settle for _, rule in self._turns]
+        self._evaluators: list[PartialEvaluator] = [rule.settle for _, rule in self._turns]
         self._uses = 0
         self._begun: dict[tuple[Value, type], Node | None] = {}
 
@@ -62,11 +62,11 @@ class Node:
         self._uses += 1
         if self._uses == _WORTH_COMPILING:
             bound = {*self._rules.facts, *self._rules.names[: self.depth + 1]}
-            self._settlers = [rule.settler(bound) for _, rule in self._turns]
+            self._evaluators = [rule.partial_evaluator(bound) for _, rule in self._turns]
         settled, bit = 0, 1
         try:
-            for settler in self._settlers:
-                truth = settler(values)
+            for evaluate in self._evaluators:
+                truth = evaluate(values)
                 if truth is not OPEN:
                     if not truth:
                         return None

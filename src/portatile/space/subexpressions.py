@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from portatile.records import Value
-from portatile.space.partial_evaluation import settler
+from portatile.space.partial_evaluation import partial_evaluator
 
 _WHOLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
 _KEPT, _BINDS = "_portatile_names", "_portatile_binds"  # what is known of a node, on the node
@@ -38,7 +38,7 @@ def reader(expressions: Collection[str], names: Collection[str]) -> Reader:
     plain = itemgetter(*names) if names else _nothing
     if all(expression.isidentifier() for expression in expressions):
         return plain
-    calculate = settler(f"({', '.join(expressions)},)", frozenset(names), frozenset())
+    calculate = partial_evaluator(f"({', '.join(expressions)},)", frozenset(names), frozenset())
     if calculate is None:
         return plain
 

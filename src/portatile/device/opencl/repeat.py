@@ -1,7 +1,7 @@
-"""Launches with kernels of their own, which keep their arguments from run to run: a run with the last one's memory and numbers sets none.
+"""Launches that come again: each has a kernel object of its own, so that arguments which stay the same are set once.
 
-A loaded kernel is one for all launches of its text, and a plan of many launches would set most of its arguments again at each of them. That
-takes the host as long as the launch itself, and longer than small launches take the device.
+Launches of one text otherwise share a kernel object, and a plan of many launches sets most arguments again at each of them. That takes the
+host as long as the launch itself, and longer than small launches take the device.
 """
 
 from __future__ import annotations

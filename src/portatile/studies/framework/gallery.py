@@ -32,7 +32,7 @@ def gallery(
     conditions: Conditions,
     listener: Callable[[Study], Listener] = lambda study: Listener(),
 ) -> Gallery:
-    """Run the quickest first; a study gets of the time that is left as much as its usual minutes are of those of all that remain.
+    """Run the quickest first. The time that is left is divided among the studies that remain in proportion to their usual minutes.
 
     A study that fails is listed among those that were skipped. Ctrl-C ends all of them and keeps what was measured.
     """

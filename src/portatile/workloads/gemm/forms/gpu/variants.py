@@ -43,9 +43,10 @@ _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 class ProblemKind:
     """The properties on which a problem's variants depend: how the operands are stored, and what the device can do.
 
-    ``fast``: k is, in A and B; ``whole``: vectors can be copied; ``paired``: two elements of float32 can, and no vectors; ``packing``:
-    large enough to think of it; ``limit``: bytes of a group's local memory; ``items``: work-items of a group, at most; ``shifting``: the
-    vectors that hold a row can be copied, and it no other vectors; ``complex``: of a complex product that the reals stand for.
+    Of A and B: ``fast``, whether k is; ``whole``, whether vectors can be copied; ``paired``, whether pairs of float32 can, and no vectors;
+    ``shifting``, whether only the vectors that hold a row can. ``packing``: large enough for packing to pay. ``joined``, ``clustered``:
+    whether the last group, or a cluster, can add up sums. ``limit``: bytes of a group's local memory; ``items``: work-items of a group,
+    at most. ``complex``: the reals stand for a complex product.
     """
 
     dtype: str
@@ -102,8 +103,8 @@ class Staging(NamedTuple):
 class VariantColumns:
     """Variants: of each its tile's ``place``, its parameters, and how A and B come to local memory.
 
-    ``ways``: places in WAYS; ``loose``: factors of the copies' cost; ``held``: whether they go through registers. ``groups`` of it are on a
-    multiprocessor. ``saved``: the part of the waves that its tail saves.
+    ``deep``, ``teams``: KB, KG. ``ways``: places in WAYS; ``loose``: factors of the copies' cost; ``held``: whether they go through
+    registers. ``groups``: how many a multiprocessor holds. ``saved``: the part of the waves that its tail saves.
     """
 
     place: Ints
@@ -168,6 +169,10 @@ class VariantTable:
         return found
 
 
+_Numbers = tuple[Any, ...]
+"""One variant, in the order of the fields of VariantColumns."""
+
+
 @lru_cache(maxsize=256)
 def table(kind: ProblemKind) -> VariantTable:
     """Every variant that fits the device, whatever the sizes."""
@@ -191,9 +196,6 @@ def table(kind: ProblemKind) -> VariantTable:
     base, split, join, cluster = (np.array(column) for column in zip(*shared, strict=True)) if shared else [np.zeros(0, np.int64)] * 4
     columns = replace(_columns(found).take(base), split=split, join=join.astype(np.bool_), cluster=cluster)
     return VariantTable(kind, tuple(known), columns, tuple(starts), _columns(first))
-
-
-_Numbers = tuple[Any, ...]
 
 
 def columns_of(kind: ProblemKind, points: Sequence[tuple[int, Gpu, float]]) -> VariantColumns:
