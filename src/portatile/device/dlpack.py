@@ -121,7 +121,8 @@ def take(capsule: object) -> Strided:
     tensor = _Managed.from_address(address).tensor
     if tensor.device_type != CUDA_DEVICE:
         raise ArgumentError(
-            f"a DLPack tensor of device type {tensor.device_type}; only CUDA memory (type {CUDA_DEVICE}) is taken: copy it to the host as a NumPy array"
+            f"a DLPack tensor of device type {tensor.device_type}; only CUDA memory (type {CUDA_DEVICE}) is taken: "
+            "copy it to the host as a NumPy array"
         )
     kinds = {code: kind for kind, code in _CODES.items()}
     if tensor.lanes != 1 or tensor.code not in kinds or tensor.bits % 8:
