@@ -118,28 +118,6 @@
 {% macro settle_both() %}{{ settle_a() }}{{ settle_b() }}{% endmacro %}
 {# the row or column of C, or k on the diagonal of a triangular operand, that belongs to a row or column of tiles #}
 {% macro of_c(at) %}{{ "(%s) / 2" % at if COMPLEX else at }}{% endmacro %}
-{# a triangular operand that is not packed: what its tile has beside the triangle becomes zero before it is read; ones on a UNIT diagonal #}
-{% set guarded = ZEROS[:1] if from_of[ZEROS[:1]] | default("panel") != "panel" else "" %}
-{% macro mend(k_of) %}
-{% if guarded %}
-{% set from, wide, pitch, first, base = (A_FROM, bm, lda_tile, "row0", "read") if guarded == "a" else (B_FROM, bn, ldb_tile, "col0", "read + %d" % (KB * lda_tile)) %}
-            const int mended = {{ k_of }} - {{ of_c(first) }};  // steps of k from the diagonal of its first row or column
-            if (mended < {{ wide // parts_c }} && mended > -{{ KB }}) {
-#pragma unroll 1
-                for (int at = item; at < {{ KB * wide }}; at += {{ items }}) {
-                    const int i = at % {{ wide }}, kk = at / {{ wide }}, past = mended + kk - {{ of_c("i") }};
-                    if (past {{ ">" if ZEROS in ("a above", "b below") else "<" }}{{ "=" if UNIT }} 0)
-                        tiles[{{ base }} + {{ spot(from, pitch, "kk", "i", guarded) }}] = {{ ("past == 0 && i % 2 == 0" if COMPLEX else "past == 0 ? 1 : 0") if UNIT else "0" }};
-                }
-#ifdef PORTATILE_NVIDIA
-                barrier(CLK_LOCAL_MEM_FENCE);
-            }
-#else
-            }
-            barrier(CLK_LOCAL_MEM_FENCE);  // PoCL 5 runs one under a condition wrong
-#endif
-{% endif %}
-{% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
 {# before stage number `stage` is copied: behind the stages of one product A and B change places for the other #}
@@ -159,95 +137,9 @@
             k_next += {{ KB }};
             write = write == {{ (STAGES - 1) * stage }} ? 0 : write + {{ stage }};
 {% endmacro %}
-{# vectors of operands from local memory to registers, which hold all operands of one k, then those of the next: `i` counts operands, `at`
-   places them in a row of the tile, or among its rows #}
-{% macro load(x, source, set, i, count, pitch, at) %}
-{% if source == "shifted" %}
-{{ load_shifted(x, set, i, count, pitch, at) }}
-{%- else %}
-{% for place in ("from", "far")[:halves] %}
-{% set past = " + %d" % (2 * count) if loop.index0 else "" %}
-#pragma unroll
-                for (int next = 0; next < {{ depth }}; ++next) {
-{% if source in lines %}
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_{{ place }} + ({{ at }} + next) * {{ KB }}));
-{% for e in range(VL) %}
-                    {{ x }}[{{ set }}][{{ e * count }} + {{ i }} + next{{ past }}] = v.s{{ e }};
-{% endfor %}
-{% else %}
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_{{ place }} + next * {{ "apart" if source in complex_lines else pitch * (4 if spread else 1) }} + {{ "(%s) * %d" % (at, KB) if source in complex_lines else at }}));
-{% for e in range(VL) %}
-                    {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ e }}{{ past }}] = v.s{{ e }};
-{% endfor %}
-{% endif %}
-                }
-{% endfor %}
-{% endif %}
-{% endmacro %}
-{# the same of rows that begin anywhere: how far on a row begins is known when steps are unrolled, and so what loads of it are aligned #}
-{% macro load_shifted(x, set, i, count, pitch, at) %}
-#pragma unroll
-                for (int next = 0; next < {{ depth }}; ++next) {
-                    const int on = {{ begins(x, x ~ "_turn + next") }};
-                    __local const float* row = {{ x }}_from + next * {{ pitch }} + {{ at }} + on;
-                    if (on == 0) {
-                        const float4 v = LDS((__local const float4*)row);
-{{ taken(x, set, i, count, ("v.s0", "v.s1", "v.s2", "v.s3")) }}                    } else if (on == 2) {
-                        const float2 v = LDS((__local const float2*)row), w = LDS((__local const float2*)(row + 2));
-{{ taken(x, set, i, count, ("v.s0", "v.s1", "w.s0", "w.s1")) }}                    } else {
-                        const float2 v = LDS((__local const float2*)(row + 1));
-{{ taken(x, set, i, count, ("LDS(row)", "v.s0", "v.s1", "LDS(row + 3)")) }}                    }
-                }
-{% endmacro %}
-{% macro taken(x, set, i, count, values) %}
-{% for value in values %}
-                        {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ loop.index0 }}] = {{ value }};
-{% endfor %}
-{% endmacro %}
-{% macro load_x(set, r) %}{{ load(x, from_of[x], set, r, xs, pitch_of[x], "%s / %d * %d + %s %% %d" % (r, block_of[x], jump_of[x], r, block_of[x])) }}{% endmacro %}
-{% macro load_y(set) %}
-#pragma unroll
-            for (int c = 0; c < {{ ys }}; c += {{ VL }}) {
-{{ load(y, from_of[y], set, "c", ys, pitch_of[y], "c / 2 * %d" % jump_of[y] if MMA else "c / %d * %d + c %% %d" % (block_of[y], jump_of[y], block_of[y])) }}            }
-{% endmacro %}
-{% macro load_all_x(set) %}
-#pragma unroll
-            for (int r = 0; r < {{ xs }}; r += {{ VL }}) {
-{{ load_x(set, "r") }}            }
-{% endmacro %}
-{# where the operands of step `step` of the stage at offset `read` lie #}
-{% macro origin(source, base, pitch, k_of, at) %}
-{% if source in lines %}
-tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }} ^ {{ shift(at) }}){{ " + lane % 4 * 2" if MMA }}
-{%- elif source in complex_lines %}
-tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }}) * 2 + (lane % 4 * 2 ^ lane / 4 % 2 * 8)
-{%- elif MMA %}
-tiles + {{ base }} + ({{ k_of }} + {{ lane_k }}) * {{ pitch }} + ({{ at }} ^ {{ skew(lane_k) }})
-{%- elif source == "transposed" %}
-tiles + {{ base }} + {{ k_of }} * {{ pitch }} + ({{ at }} ^ {{ turn("%s / %d" % (k_of, vector)) }})
-{%- else %}
-tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
-{%- endif %}
-{% endmacro %}
-{% macro sources(step) %}
-{% set k_of = "(part * %d + (%s) * %d)" % (KB // KG, step, unit) %}
-{% set at = {"a": "tr * %d" % TR, "b": "tc * %d" % TC} %}
-{% if MMA %}
-{% set _ = at.update({y: ("warp_row" if flipped else "warp_col") ~ " * 16 + lane / 4 * 2"}) %}
-{% endif %}
-{% set base_a = "read + a_panel" if QUARTERS else "read" %}
-{% set base_b = "read + b_panel" if QUARTERS else "read + %d" % (KB * lda_tile) %}
-            __local const {{ real }}* a_from = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};
-            __local const {{ real }}* b_from = {{ origin(B_FROM, base_b, ldb_tile, k_of, at["b"]) }};
-{% for name in ("a", "b") if from_of[name] == "shifted" %}
-            const int {{ name }}_turn = ({{ step }}) * {{ unit }};  // the step, but for a multiple of four
-{% endfor %}
-{% if halves > 1 %}
-{% set k_of = "(%s + 8)" % k_of %}
-            __local const {{ real }}* a_far = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};
-            __local const {{ real }}* b_far = {{ origin(B_FROM, base_b, ldb_tile, k_of, at["b"]) }};
-{% endif %}
-{% endmacro %}
+{% from "mend.cl" import mend with context %}
+{% from "loads.cl" import load_all_x, load_x, load_y, sources with context %}
+{% from "multiply.cl" import multiply with context %}
 {# where k ends within the last stage: leaves the loop over steps at those that are all past the end, which is looked at every eight k #}
 {% macro end_early() %}
 {% if K_REST %}
@@ -257,59 +149,9 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 #endif
 {% endif %}
 {% endmacro %}
-{# a product by instructions of another shape than 16 x 8 x 8: for each of them the rows of the pair and the steps of the two or four that
-   it takes, and the registers of C, A and B #}
-{% macro other_shape(x_set, y_set) %}
-{% set name = "mma.sync.aligned.m%sn%sk%s.row.col.f64.f64.f64.f64" | format(*MMA_SHAPE.split("x")) %}
-{% set pairs = ((0,), (1,)) if MMA_SHAPE == "8x8x4" else ((0, 1),) %}
-{% set deep = ((0, 1, 2, 3),) if halves > 1 else ((0,), (1,)) %}
-{% for some in deep %}
-{% for pair in pairs %}
-{% set c_count, a_count = 2 * pair | length, some | length * pair | length %}
-                    asm volatile("{{ name }} { {{ numbered(0, c_count) }} }, { {{ numbered(c_count, a_count) }} }, { {{ numbered(c_count + a_count, some | length) }} }, { {{ numbered(0, c_count) }} };"
-                        : {% for e in pair %}{% for place in ("q", "q + 2") %}"+d"(acc[{{ place if flipped else "r + %d" % e }}][{{ "r + %d" % e if flipped else place }}]){{ ", " if not loop.last }}{% endfor %}{{ ", " if not loop.last }}{% endfor %}
-
-                        : {% for k in some %}{% for e in pair %}"d"({{ x }}[{{ x_set }}][{{ k * xs }} + r + {{ e }}]), {% endfor %}{% endfor %}{% for k in some %}"d"({{ y }}[{{ y_set }}][{{ k * ys }} + j]){{ ", " if not loop.last }}{% endfor %});
-{% endfor %}
-{% endfor %}
-{% endmacro %}
 {# what streamed.cl keeps in local memory #}
 {% set kept_names = ("origin", "end", "at", "row0", "col0", "number") %}
 {% macro kept(name) %}kept[{{ kept_names.index(name) }}]{% endmacro %}
-{% macro numbered(first, count) %}{% for i in range(first, first + count) %}%{{ i }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
-{# the products of VL rows of x from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
-{% macro multiply(x_set, y_set) %}
-{% if MMA %}
-#pragma unroll
-                for (int c = 0; c < {{ ys }}; ++c) {
-                    const int j = r / 2 % 2 ? {{ ys - 1 }} - c : c, q = j / 2 * 4 + j % 2;
-{% if MMA_SHAPE != "16x8x8" %}
-{{ other_shape(x_set, y_set) }}
-{%- else %}
-                    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
-{% if flipped %}
-                        : "+d"(acc[q][r]), "+d"(acc[q + 2][r]), "+d"(acc[q][r + 1]), "+d"(acc[q + 2][r + 1])
-{% else %}
-                        : "+d"(acc[r][q]), "+d"(acc[r][q + 2]), "+d"(acc[r + 1][q]), "+d"(acc[r + 1][q + 2])
-{% endif %}
-                        : "d"({{ x }}[{{ x_set }}][r]), "d"({{ x }}[{{ x_set }}][r + 1]), "d"({{ x }}[{{ x_set }}][{{ xs }} + r]), "d"({{ x }}[{{ x_set }}][{{ xs }} + r + 1]),
-                          "d"({{ y }}[{{ y_set }}][j]), "d"({{ y }}[{{ y_set }}][{{ ys }} + j]));
-{% endif %}
-                }
-{% else %}
-{% set left = "a[%s][next * %d + i]" % (x_set, rows) %}
-{% set right = "b[%s][next * %d + j]" % (y_set, cols) %}
-#pragma unroll
-                for (int next = 0; next < {{ depth }}; ++next)
-#pragma unroll
-                    for (int e = 0; e < {{ VL }}; ++e)
-#pragma unroll
-                        for (int c = 0; c < {{ cols }}; ++c) {
-                            const int i = r + e, j = i % 2 ? {{ cols - 1 }} - c : c;
-                            acc[i][j] = {{ "%s * %s + acc[i][j]" % (left, right) if MAD == "a*b+c" or real == "uint" else "%s(%s, %s, acc[i][j])" % (MAD, left, right) }};
-                        }
-{% endif %}
-{% endmacro %}
 
 {% if not PLAIN and (JOIN or not SPLIT) %}
 {{ ending() }}
@@ -358,23 +200,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "triangle_tile.cl" %}
 {% endif %}
 {% else %}
-    const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
-{% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
-{% if ZEROS[:1] == "b" or RASTER == 0 %}
-    const int down = (m - 1) / {{ bm }} + 1, {{ first_row }} = group % down * {{ bm }}, {{ "col_tile" if ZEROS == "b below" else "col0" }} = group / down * {{ bn }};
-{% elif RASTER == 1 %}
-    const int {{ first_row }} = group / across * {{ bm }}, col0 = group % across * {{ bn }};
-{% else %}
-    const int band = group / ({{ RASTER }} * across), within = group - band * ({{ RASTER }} * across);
-    const int height = min({{ RASTER }}, (m - 1) / {{ bm }} + 1 - band * {{ RASTER }});
-    const int {{ first_row }} = (band * {{ RASTER }} + within % height) * {{ bm }}, col0 = within / height * {{ bn }};
-{% endif %}
-{% if ZEROS == "a above" %}
-    const int row0 = ((m - 1) / {{ bm }} - row_tile / {{ bm }}) * {{ bm }};  // the longest sums first
-{% endif %}
-{% if ZEROS == "b below" %}
-    const int col0 = (across - 1) * {{ bn }} - col_tile;  // the longest sums first
-{% endif %}
+{% include "raster.cl" %}
 {% endif %}
 {% set least = {"a below": of_c("row0"), "b above": of_c("col0")}.get(ZEROS, "") %}
 {% set most = {"a above": of_c("row0 + %d" % bm), "b below": of_c("col0 + %d" % bn)}.get(ZEROS, "") %}
@@ -502,29 +328,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     }
 
 {% if KG > 1 %}
-#pragma unroll
-    for (int other = 1; other < {{ KG }}; ++other) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (part == other) {
-#pragma unroll
-            for (int r = 0; r < {{ rows }}; ++r)
-#pragma unroll
-                for (int c = 0; c < {{ cols }}; ++c)
-                    tiles[(r * {{ cols }} + c) * {{ team }} + item % {{ team }}] = acc[r][c];
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (part == 0) {
-#pragma unroll
-            for (int r = 0; r < {{ rows }}; ++r)
-#pragma unroll
-                for (int c = 0; c < {{ cols }}; ++c)
-                    acc[r][c] += tiles[(r * {{ cols }} + c) * {{ team }} + item % {{ team }}];
-        }
-    }
-{% if not JOIN and not through and CLUSTER == 1 %}
-    if (part > 0)
-        return;
-{% endif %}
+{% include "team_sums.cl" %}
 {% endif %}
 
 {% if STREAMED %}
@@ -545,18 +349,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% set realw = real if w == 1 else real ~ w %}
 {% set paired = MMA and w == 2 and not flipped %}
 {% if paired %}
-    // neighbouring lanes exchange halves of their four columns, so that two of them store 32 bytes that lie together
-    const int odd = lane % 2;
-#pragma unroll
-    for (int r = 0; r < {{ rows }}; ++r)
-#pragma unroll
-        for (int c = 0; c < {{ cols }}; c += 4)
-#pragma unroll
-            for (int e = c; e < c + 2; ++e) {
-                const double got = SHUFFLE_XOR(odd ? acc[r][e] : acc[r][e + 2], 1);
-                acc[r][e] = odd ? got : acc[r][e];
-                acc[r][e + 2] = odd ? acc[r][e + 2] : got;
-            }
+{% include "exchange.cl" %}
 {% endif %}
 {% if CLUSTER > 1 %}
 {% include "clustered.cl" %}
@@ -587,28 +380,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if QUARTERS and C_VECTORS %}
 {% include "store_inside.cl" %}
 {% endif %}
-{{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll
-    for (int r = 0; r < {{ rows }}; ++r) {
-        const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }};
-#pragma unroll
-        for (int c = 0; c < {{ cols }}; c += {{ w }}) {
-            const int j = c / {{ TC }} * {{ jump_of["b"] }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
-            __global {{ realw }}* to = (__global {{ realw }}*)(c_at + (long)i * ldc + j);
-{% if w == 1 %}
-            const {{ real }} sum = acc[r][c];
-{% else %}
-            const {{ realw }} sum = ({{ realw }})({% for e in range(w) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
-{% endif %}
-{{ skip_outside("i", "j") }}{% if SPLIT %}
-            *to = sum;
-{% else %}
-            if (beta == 0)
-                *to = alpha * sum;
-            else
-                *to = alpha * sum + beta * {{ added("i", "j", realw) }};
-{% endif %}
-        }
-    }
+{% include "store_vectors.cl" %}
 {% if QUARTERS and C_VECTORS %}
 #ifdef PORTATILE_NVIDIA
     }
