@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,11 +11,10 @@ import pytest
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.records import Layout, Problem
-from portatile.workload import Inputs
 from portatile.workloads import operands
 from portatile.workloads.gemm.forms.generic.point import Generic, tile
 from portatile.workloads.gemm.presets import WAYS, staged
-from support.checking import check
+from support.checking import check, unread
 from support.seeds import new_seed
 
 pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
@@ -83,18 +81,10 @@ def test_factors_decide_what_is_read(device: Device) -> None:
     rng = np.random.default_rng(new_seed("factors"))
     case = problem(rng, "float32", False)
 
-    def alter(inputs: Inputs, alpha: float, beta: float) -> Inputs:
-        memory = {}
-        for name, array in inputs.operands.items():
-            ignored = beta == 0 if name == "c" else alpha == 0
-            random = operands.random(rng, case.layout[name], WORKLOAD.shapes(case)[name], case.dtype)
-            memory[name] = np.full_like(array, np.nan) if ignored else random
-        return Inputs(memory, {"alpha": alpha, "beta": beta})
-
     for ways in (("view", "panels"), ("panels local", "view local")):
         for alpha, beta in ((0.0, 1.5), (0.0, 0.0), (2.0, 0.0)):
             config = staged(small("float32"), *ways).config()
-            verdict = check(device, WORKLOAD, case, config, rng, partial(alter, alpha=alpha, beta=beta))
+            verdict = check(device, WORKLOAD, case, config, rng, unread(WORKLOAD, case, rng, alpha, beta))
             assert verdict.ok, f"{ways} {alpha} {beta}: {verdict.message}"
 
 

@@ -29,7 +29,7 @@ from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm_batched import GemmBatched
 from portatile.workspaces import Workspaces, workspace
-from support.checking import check, draft, modules, run
+from support.checking import check, draft, modules, run, unread
 from support.seeds import new_seed
 
 pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
@@ -101,15 +101,7 @@ def test_factors_decide_what_is_read(joining: Device, name: str, alpha: float, b
     rng = np.random.default_rng(new_seed(name))
     case = problem((41, 3 if name == "thin" else 30, 200), pad=2)
 
-    def alter(inputs: Inputs) -> Inputs:
-        memory = {}
-        for operand, given in inputs.operands.items():
-            ignored = beta == 0 if operand == "c" else alpha == 0
-            random = operands.random(rng, case.layout[operand], GEMM.shapes(case)[operand], case.dtype)
-            memory[operand] = np.full_like(given, np.nan) if ignored else random
-        return Inputs(memory, {"alpha": alpha, "beta": beta})
-
-    verdict = check(joining, GEMM, case, replace(POINTS[name], JOIN=True).config(), rng, alter)
+    verdict = check(joining, GEMM, case, replace(POINTS[name], JOIN=True).config(), rng, unread(GEMM, case, rng, alpha, beta))
     assert verdict.ok, verdict.message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, kinetic, magicfilter3d, pointwise, potential_energy
+from portatile.wavelets import MAGICFILTER, apply_potential, density, kinetic, magicfilter3d, pointwise, potential_energy
+from support.orbitals import WAYS, giver, host
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.thinned(1 / 3)  # what it computes is asked of PoCL for other cases every time
@@ -42,16 +44,10 @@ def filtered(psi: NDArray[Any], boundaries: tuple[str, ...], transpose: bool = F
     return psi
 
 
-def host(array: Any) -> NDArray[Any]:
-    return array.numpy() if isinstance(array, Buffer) else array
-
-
-@pytest.fixture(params=["numpy", "moved", "buffer"])
-def given(request: pytest.FixtureRequest, device: Device, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Arrays as a caller has them; ``moved``: as for a device with memory of its own."""
-    if request.param == "moved":
-        monkeypatch.setattr(batch, "in_device_memory", lambda psi, others, name: isinstance(psi, np.ndarray))
-    return (lambda array: Buffer.from_numpy(array, device)) if request.param == "buffer" else (lambda array: array)
+@pytest.fixture(params=WAYS)
+def given(request: pytest.FixtureRequest, device: Device, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """Arrays as a caller has them."""
+    return giver(request.param, device, monkeypatch)
 
 
 @pytest.mark.parametrize("boundaries", [("periodic",) * 3, ("grow",) * 3, ("periodic", "grow", "zero")])

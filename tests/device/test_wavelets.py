@@ -14,7 +14,8 @@ from scipy import ndimage
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.wavelets import KINETIC, analysis, analysis3d, batch, kinetic, synthesis, synthesis3d
+from portatile.wavelets import KINETIC, analysis, analysis3d, kinetic, synthesis, synthesis3d
+from support.orbitals import WAYS, giver, host
 from support.seeds import new_seed
 
 pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
@@ -39,16 +40,10 @@ def near(got: NDArray[Any], expected: NDArray[Any], dtype: str) -> bool:
     return got.shape == expected.shape and bool(np.linalg.norm(got - expected) <= within(dtype) * np.linalg.norm(expected))
 
 
-def host(array: Any) -> NDArray[Any]:
-    return array.numpy() if isinstance(array, Buffer) else array
-
-
-@pytest.fixture(params=["numpy", "moved", "buffer"])
+@pytest.fixture(params=WAYS)
 def given(request: pytest.FixtureRequest, device: Device, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
-    """Arrays as a caller has them; ``moved``: as for a device with memory of its own."""
-    if request.param == "moved":
-        monkeypatch.setattr(batch, "in_device_memory", lambda psi, others, name: isinstance(psi, np.ndarray))
-    return (lambda array: Buffer.from_numpy(array, device)) if request.param == "buffer" else (lambda array: array)
+    """Arrays as a caller has them."""
+    return giver(request.param, device, monkeypatch)
 
 
 def matrix(n: int, boundary: str, dtype: str, device: str) -> NDArray[Any]:

@@ -16,9 +16,24 @@ from portatile.guarded_memory import GuardedMemory
 from portatile.records import Binary, Config, Plan, Problem, Source
 from portatile.verify import Verdict
 from portatile.workload import Inputs, Workload
+from portatile.workloads import operands
 from support.seeds import sometimes
 
 Alter = Callable[[Inputs], Inputs]
+
+
+def unread(workload: Workload, problem: Problem, rng: np.random.Generator, alpha: float, beta: float) -> Alter:
+    """Inputs of a product with these factors: random, but NaN in what a factor of 0 says is not read."""
+
+    def alter(inputs: Inputs) -> Inputs:
+        memory = {}
+        for name, given in inputs.operands.items():
+            ignored = beta == 0 if name == "c" else alpha == 0
+            random = operands.random(rng, problem.layout[name], workload.shapes(problem)[name], problem.dtype)
+            memory[name] = np.full_like(given, np.nan) if ignored else random
+        return Inputs(memory, {"alpha": alpha, "beta": beta})
+
+    return alter
 
 
 def maybe(device: Device, share: float = 1 / 4) -> None:
