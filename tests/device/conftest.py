@@ -24,13 +24,14 @@ from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
 from portatile.wavelets import over_devices
-from support import forked, seeds
+from support import forked, order, seeds
 from support.unoptimised import optimiser
 
 __all__ = ["optimiser"]  # of every test of this folder
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _UNHURRIED = 60.0  # seconds for a final comparison, which ends with its last round however many are left
+_FEW = 4  # processes; more may wait for each other at the end of a run, which is then put in another order
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
 
 
@@ -79,6 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return repeated
 
     seeds.leave_out(config, items, left_out)
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if count > _FEW:
+        items[:] = order.spread(items, count)
 
 
 def _on_another_driver(item: pytest.Item, device: str) -> bool:

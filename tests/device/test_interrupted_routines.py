@@ -13,6 +13,7 @@ from portatile.device.base import Device
 from support.seeds import new_seed
 from support.unoptimised import environment
 
+pytestmark = pytest.mark.lengthy
 _PROGRAM = """
 import random, signal, sys, time
 import numpy as np

@@ -152,6 +152,7 @@ def test_several_threads_build_at_once(device: Device, tmp_path: Path) -> None:
     assert all(cache.get(program.key(source(number), device.target)) is not None for number in range(3))
 
 
+@pytest.mark.lengthy
 def test_a_second_process_runs_from_the_cache_alone(device: Device, tmp_path: Path) -> None:
     """With the driver's own cache off."""
     if device.info.backend != "opencl":

@@ -17,7 +17,7 @@ from portatile.studies.framework import shared_run
 from portatile.studies.framework.conduct import conduct
 from portatile.studies.framework.study import StudyRequest
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.lengthy, pytest.mark.unoptimised]
 PRODUCT = workloads.problem("gemm", "float32", {"m": 260, "n": 96, "k": 64})
 
 
