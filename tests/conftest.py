@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from support import seeds
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of NumPy, which is not loaded yet: beside other processes its threads wait busily
 os.environ.setdefault("PORTATILE_CEILINGS", "off")  # else each search of a test with a data directory of its own would measure them
 os.environ.setdefault("PORTATILE_TIME_UNTUNED", "off")  # else each product of a test on a GPU would be timed in several configurations
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of interpreters start, each in half the time where bytecode is kept
+sys.dont_write_bytecode = False
 gc.set_threshold(20_000, 20, 10)  # by default new objects are searched for garbage thirty times as often
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background; tests interrupt children of theirs

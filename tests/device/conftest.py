@@ -24,14 +24,17 @@ from portatile.runtime.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
 from portatile.wavelets import over_devices
-from support import forked, seeds
+from support import forked, order, seeds
 from support.unoptimised import optimiser
 
 __all__ = ["optimiser"]  # of every test of this folder
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _UNHURRIED = 60.0  # seconds for a final comparison, which ends with its last round however many are left
+_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"  # of a process to a GPU; one is opened in a third of the time that the usual eight take
+_FEW = 4  # processes; more may wait for each other at the end of a run, which is then put in another order
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
+_FEWER_CORES = 3  # where there are more processes than cores: enough for one that compiles ahead
 
 
 def _take_share() -> None:
@@ -50,7 +53,7 @@ def _take_share() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(worker) % len(gpus)]
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        width = max(_LEAST_CORES, len(cores) // count)
+        width = max(_LEAST_CORES if count <= len(cores) else _FEWER_CORES, len(cores) // count)
         os.sched_setaffinity(0, {cores[(int(worker) * width + place) % len(cores)] for place in range(width)})
 
 
@@ -79,6 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return repeated
 
     seeds.leave_out(config, items, left_out)
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if count > _FEW:
+        items[:] = order.spread(items, count)
 
 
 def _on_another_driver(item: pytest.Item, device: str) -> bool:
@@ -101,9 +107,12 @@ def _thinned(item: pytest.Item, params: dict[str, object]) -> bool:
 @pytest.fixture(autouse=True)
 def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches of this process fork their workers, which start in a tenth of the time; real ones where a test is about their start or
-    end, where there is a GPU, and where every case is asked for.
+    end, where there is a GPU, and where every case is asked for. On a GPU each uses one queue.
     """
-    if not (seeds.DRAWS or seeds.on_gpu_machine() or "earlier_children" in request.fixturenames):
+    if seeds.on_gpu_machine():
+        environment = processes.environment
+        monkeypatch.setattr(processes, "environment", lambda: {_CONNECTIONS: "1", **environment()})
+    elif not (seeds.DRAWS or "earlier_children" in request.fixturenames):
         monkeypatch.setattr(processes, "start", forked.start)
 
 

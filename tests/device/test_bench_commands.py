@@ -19,6 +19,7 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.measure import peaks
 from portatile.measure.phases import PHASES
 from portatile.workloads.gemm import rungs
+from support.compiling import Interpreted
 
 pytestmark = pytest.mark.unoptimised
 
@@ -228,7 +229,7 @@ def test_rungs_assemble_for_a_gpu(number: int) -> None:
     problem = gemm.problem({"m": 1024, "n": 1024, "k": 1024})
     launch = gemm.plan(problem, rungs.rung(number, "float32"), info).steps[0]
     if number == rungs.READ_ONLY_RUNG:
-        text = program.build(launch.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data
+        text = program.build(launch.source, Interpreted("sm_90"), None).data
         loads = [line for line in text.splitlines() if b"ld.global" in line and b".f32" in line]
         assert sum(b".nc." in line for line in loads) >= 2, "A and B"
         assert gemm.space(problem, info).violated(rungs.rung(number, "float32")) is None

@@ -15,7 +15,7 @@ from portatile import device
 from support.seeds import new_seed
 from support.unoptimised import environment
 
-pytestmark = pytest.mark.drawn(1 / 8, beside_a_gpu=1)
+pytestmark = [pytest.mark.lengthy, pytest.mark.drawn(1 / 8, beside_a_gpu=1)]
 
 BENCH = Path(__file__).parents[2] / "bench"
 

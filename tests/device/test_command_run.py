@@ -17,6 +17,7 @@ from portatile import processes
 from portatile.cli import main
 from portatile.device.base import Device
 
+pytestmark = pytest.mark.lengthy
 TEXT = """
 __kernel void saxpy(__global const float *x, __global float *y, float a) { int i = get_global_id(0); y[i] += a * x[i]; }
 __kernel void turn(__global int4 *v, __local int4 *t, uint2 w)

@@ -31,6 +31,7 @@ def test_program(device: Device, name: str) -> None:
     compare(sample, "the interpreter", run(device, sample, draft(device, sample.source)), interpreted(name))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("number", range(3))
 def test_random_expressions(device: Device, number: int) -> None:
     """To the last bit."""

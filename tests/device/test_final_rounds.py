@@ -21,6 +21,7 @@ from portatile.tuning.search.tuner import Progress, TuningRequest, tune
 from portatile.workload import Expected, Inputs
 from support.faulty import Faulty
 
+pytestmark = pytest.mark.lengthy
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 
 

@@ -13,6 +13,7 @@ from portatile.device.base import Device
 from support.seeds import new_seed
 from support.unoptimised import environment
 
+pytestmark = pytest.mark.lengthy
 _PROGRAM = """
 import random, signal, sys, time
 import numpy as np
@@ -63,7 +64,7 @@ print(interrupted, late)
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
 def test_interrupts_at_random_times(device: Device, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _PROGRAM, device.info.id, "2", str(new_seed("interrupts"))]
+    command = [sys.executable, "-c", _PROGRAM, device.info.id, "1", str(new_seed("interrupts"))]
     places = {**environment(tmp_path), "MALLOC_MMAP_THRESHOLD_": "1000000"}
     completed = subprocess.run(command, capture_output=True, text=True, timeout=600, env=places)
     assert completed.returncode == 0, completed.stderr[-2000:]
@@ -97,6 +98,7 @@ time.sleep(0.3)
 """
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("doing", ["routine", "numpy", "from_numpy", "empty", "finish", "event"])
 def test_the_interpreter_ends_while_daemon_threads_compute(device: Device, doing: str, tmp_path: Path) -> None:
     words, places = [sys.executable, "-c", _DAEMONS, device.info.id, doing], environment(tmp_path)

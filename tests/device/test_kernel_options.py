@@ -12,7 +12,7 @@ import pytest
 import portatile
 from portatile.errors import ArgumentError, UnknownNameError
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.lengthy, pytest.mark.unoptimised]
 
 TEXT = """
 kernel void scale(global const float *x, global float *y, float factor, int n)

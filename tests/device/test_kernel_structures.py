@@ -16,7 +16,7 @@ import portatile
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.lengthy, pytest.mark.unoptimised]
 
 TEXT = """
 typedef struct { float factor; short shift; double bias; int pair[2]; } rule_t;

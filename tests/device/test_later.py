@@ -17,6 +17,7 @@ from portatile.cache import Cache
 from portatile.device.base import Device
 from portatile.errors import DeviceError
 from portatile.runtime.deferred import Deferred
+from support import unoptimised
 from support.filling import filled, source
 
 _SCRIPT = """
@@ -152,11 +153,13 @@ def test_several_threads_build_at_once(device: Device, tmp_path: Path) -> None:
     assert all(cache.get(program.key(source(number), device.target)) is not None for number in range(3))
 
 
+@pytest.mark.lengthy
 def test_a_second_process_runs_from_the_cache_alone(device: Device, tmp_path: Path) -> None:
     """With the driver's own cache off."""
     if device.info.backend != "opencl":
         pytest.skip("the script watches OpenCL's compiler")
-    places = {"PORTATILE_CACHE_DIR": str(tmp_path / "own"), "PORTATILE_DATA_DIR": str(tmp_path / "data"), **devices.COLD_COMPILER}
+    folders = {"PORTATILE_CACHE_DIR": str(tmp_path / "own"), "PORTATILE_DATA_DIR": str(tmp_path / "data")}
+    places = {**unoptimised.flags(tmp_path.parent), **folders, **devices.COLD_COMPILER}
 
     def run(script: str) -> str:
         env = {**os.environ, **places, "POCL_CACHE_DIR": str(tmp_path / "pocl")}

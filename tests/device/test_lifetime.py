@@ -84,6 +84,7 @@ def _held(device: Device) -> int:
         return int(call(driver.cuMemPoolGetAttribute, device._pool, used))
 
 
+@pytest.mark.lengthy
 def test_a_process_that_cleans_nothing_up_ends_quietly(device: Device) -> None:
     """Whatever is alive at the end of the interpreter is dropped in no order, some of it after the driver's module."""
     script = f"""
@@ -103,6 +104,7 @@ kept.append(kept)
     assert "Error" not in completed.stderr
 
 
+@pytest.mark.lengthy
 def test_device_can_be_released_and_used_again(device: Device, binary: Binary) -> None:
     for _ in range(2):
         with device, device.load(binary) as module, device.queue() as queue, device.allocate(64) as memory:
@@ -114,6 +116,7 @@ def test_device_can_be_released_and_used_again(device: Device, binary: Binary) -
     device.release()
 
 
+@pytest.mark.lengthy
 def test_routines_go_on_after_a_release(device: Device) -> None:
     a = np.random.default_rng(21).random((13, 13))
     text = "kernel void twice(global double *x) { x[get_global_id(0)] *= 2; }"
@@ -162,6 +165,7 @@ assert product(a, a)[0, 0] == 4
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_forked_process_is_told_and_does_not_hang(device: Device) -> None:
     completed = subprocess.run([sys.executable, "-c", _FORKED, device.info.id], capture_output=True, text=True, timeout=120, check=False)

@@ -256,6 +256,7 @@ def test_a_loop_that_was_removed_is_noticed(twice: float) -> None:
         plausible.refuse_removed("x", 1.0, twice)
 
 
+@pytest.mark.unoptimised
 def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way: a compiler that makes the kernel take the same time whatever its rounds."""
     quantity = peaks.arithmetic_quantities(device.info)[0]

@@ -24,7 +24,7 @@ from portatile.studies.portability import Winner
 from portatile.trials import Budget
 from portatile.workloads.gemm.presets import MEDIUM
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.lengthy, pytest.mark.unoptimised]
 GEMM = workloads.get("gemm")
 
 

@@ -144,7 +144,9 @@ def test_a_tiny_problem_settles_where_it_lies(
 
 def test_what_one_device_does_sooner_is_not_shared(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time alone was measured, and that of the split: both are told."""
+    get = devices.get
     monkeypatch.undo()
+    monkeypatch.setattr(devices, "get", get)
     chosen, problem = [twins[0], twins[1]], _problem(640, 96, 48)
     monkeypatch.setattr(devices, "several", lambda selector: tuple(chosen))
     took = {"alone ": 1e-4, "with opencl": 2e-3}

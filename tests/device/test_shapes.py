@@ -22,6 +22,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
+@pytest.mark.lengthy
 @pytest.mark.drawn(1 / 6)
 def test_shapes_share_what_they_find(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["tune", "matmul", "--shapes", file, "--budget", "15", "--strategy", "random", "--json"]

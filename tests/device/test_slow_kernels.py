@@ -23,6 +23,7 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
 
 
+@pytest.mark.lengthy
 def test_a_hopeless_variant_runs_only_for_its_check(device: Device) -> None:
     """One that takes hundreds of times as long, and a tenth of a second; what a processor compiles at its launch does not count."""
     if device.info.kind != "cpu":
@@ -52,6 +53,7 @@ def test_a_hopeless_variant_runs_only_for_its_check(device: Device) -> None:
     assert result.best.config["fault"] == "none"
 
 
+@pytest.mark.lengthy
 def test_a_race_that_is_not_held_is_told(device: Device, all_near: None, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = Faulty(("none",), (16, 32, 64))
     timing = Timing(samples=3, burst=0.0005, most=0.05)

@@ -78,6 +78,7 @@ def test_threads_take_turns(device: Device) -> None:
     assert not wrong
 
 
+@pytest.mark.lengthy
 def test_a_released_device_stages_anew(device: Device) -> None:
     array = np.random.default_rng(new_seed("release")).random(5000)
     for _ in range(2):
@@ -86,6 +87,7 @@ def test_a_released_device_stages_anew(device: Device) -> None:
         device.release()
 
 
+@pytest.mark.lengthy
 def test_a_failure_gives_the_blocks_back(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """More failures than there are blocks, in the copy and before it; then everything arrives."""
     array = np.random.default_rng(new_seed("failure")).random(9000)

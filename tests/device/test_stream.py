@@ -13,6 +13,7 @@ from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.workloads.stream import ARRAYS
 from support.checking import check
+from support.compiling import Interpreted
 from support.seeds import new_seed
 
 pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]
@@ -48,7 +49,7 @@ def test_a_gpu_moves_sixteen_bytes_at_a_time(operation: str, dtype: str) -> None
     info = datasheet("sm_90")
     problem = STREAM.problem({"n": 1 << 20}, dtype, {"operation": operation})
     plan = STREAM.plan(problem, STREAM.default(problem, info), info)
-    text = program.build(plan.steps[0].source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.rstrip(b"\0").decode()
+    text = program.build(plan.steps[0].source, Interpreted("sm_90"), None).data.rstrip(b"\0").decode()
     loads, stores = (len(re.findall(rf"{way}\.global\S*\.(?:v4\.[uf]32|v2\.[fu]64)", text)) for way in ("ld", "st"))
     reads = ARRAYS[operation] - (operation != "dot")
     per_item = 16 if operation == "dot" else 1

@@ -17,7 +17,7 @@ from portatile.errors import DeviceError
 from portatile.studies import contexts
 from portatile.studies.contexts import IN_ORDER, ONE_EACH, OUT_OF_ORDER, PAGEABLE, PINNED, SHARED, ContextsRow
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.lengthy, pytest.mark.unoptimised]
 
 _TWO = """
 import json

@@ -16,8 +16,9 @@ from portatile.studies import hybrid
 from portatile.studies.framework import shared_run
 from portatile.studies.framework.conduct import conduct
 from portatile.studies.framework.study import StudyRequest
+from support import unoptimised
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.lengthy, pytest.mark.unoptimised]
 PRODUCT = workloads.problem("gemm", "float32", {"m": 260, "n": 96, "k": 64})
 
 
@@ -28,7 +29,8 @@ def twins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[SimpleNamespa
     if pocl is None:
         pytest.skip("no PoCL")
     monkeypatch.setenv("POCL_DEVICES", "pthread pthread")
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    for name, value in {**unoptimised.flags(tmp_path.parent), "PORTATILE_DATA_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
     first = pocl.info.id
     return [SimpleNamespace(info=replace(pocl.info, id=name)) for name in (first, first[:-1] + "1")]
 

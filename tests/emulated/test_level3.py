@@ -17,6 +17,7 @@ from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed
 from portatile.workloads.gemm.forms.gpu.triangle import doubled, quartered
 from portatile.workloads.gemm.plan import Triangle
 
+FACTORS = ((1.0, 0.0), (-2.0, 0.5))  # alpha and beta
 CASES = [
     *(("trmm", "float64", "LLNU"), ("trmm", "float64", "RLTN"), ("trmm", "float32", "LUTN"), ("trmm", "float32", "RUNU")),
     *(("trsm", "float64", "RUNN"), ("trsm", "float32", "LLTU")),
@@ -118,11 +119,16 @@ def test_quarters_on_the_diagonal(gpu: Device, uplo: str, trans: str, point: Gpu
     """Of tiles on the diagonal a group has quarters of two; of one tile, of several, and of some that end within a quarter."""
     rng, side = np.random.default_rng(7), point.rows
     monkeypatch.setattr(zeros, "shared", lambda called, *_: (point, quartered(called.sizes["n"], side)))
-    for order, terms in ((side, 20), (2 * side + 4, 20), (4 * side, 8), (side // 2 - 4, 33)):
+    for order, terms, factors in (
+        (side, 20, FACTORS),
+        (2 * side + 4, 20, FACTORS[1:]),
+        (4 * side, 8, FACTORS[:1]),
+        (side // 2 - 4, 33, FACTORS),
+    ):
         a, c = rng.random((order, terms)), rng.random((order, order))
         written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
         given = Buffer.from_numpy(np.ascontiguousarray(a if trans == "N" else a.T), gpu)
-        for alpha, beta in ((1.0, 0.0), (-2.0, 0.5)):
+        for alpha, beta in factors:
             out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c), gpu)
             portatile.syrk(given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
             expected = alpha * (a @ a.T) + (beta * c if beta else 0)
@@ -135,11 +141,11 @@ def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lane
     """Tiles on the diagonal, of one product, and beside it, of both: of one stage, of fewer and of more than there are in local memory."""
     point, rng = matrix((2, 2), (1, 1), 16, 3, lanes=lanes), np.random.default_rng(7)
     monkeypatch.setattr(zeros, "doubled", lambda called, *_: (point, doubled(called.sizes["n"], point.rows)))
-    for order, terms in ((32, 16), (68, 20), (64, 52), (20, 33)):
+    for order, terms, factors in ((32, 16, (*FACTORS, (0.0, 0.5))), (36, 20, FACTORS[1:]), (64, 52, FACTORS[:1]), (20, 33, FACTORS[1:])):
         a, b, c = rng.random((order, terms)), rng.random((order, terms)), rng.random((order, order))
         written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
         given = [Buffer.from_numpy(np.ascontiguousarray(one if trans == "N" else one.T), gpu) for one in (a, b)]
-        for alpha, beta in ((1.0, 0.0), (-2.0, 0.5), (0.0, 0.5)):
+        for alpha, beta in factors:
             out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c), gpu)
             portatile.syr2k(*given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
             expected = alpha * (a @ b.T + b @ a.T) + (beta * c if beta else 0)
@@ -170,11 +176,11 @@ def test_quarters_of_complex_tiles(gpu: Device, uplo: str, trans: str, packed: b
     rng, tile = np.random.default_rng(7), matrix((2, 2), (1, 1), 16, 2)
     point = replace(tile, PACK_A=packed, PACK_B=packed)
     monkeypatch.setattr(zeros, "shared", lambda called, *_: (point, quartered(2 * called.sizes["n"], tile.rows)))
-    for order, terms in ((16, 20), (37, 9)):
+    for order, terms, factors in ((16, 20, FACTORS), (21, 9, FACTORS[1:])):
         a, c = rng.random((order, terms)) + 1j * rng.random((order, terms)), rng.random((order, order)) + 1j * rng.random((order, order))
         written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
         given = Buffer.from_numpy(np.ascontiguousarray(a if trans == "N" else a.conj().T), gpu)
-        for alpha, beta in ((1.0, 0.0), (-2.0, 0.5)):
+        for alpha, beta in factors:
             held = np.where(written & (beta == 0), np.nan, c)
             np.fill_diagonal(held.imag, np.nan)
             out = Buffer.from_numpy(held, gpu)
@@ -189,8 +195,8 @@ def test_quarters_of_complex_tiles(gpu: Device, uplo: str, trans: str, packed: b
 def test_complex_triangular_factors(gpu: Device, routine: str, case: str) -> None:
     """Their default on such a GPU: inverses, and products that skip zeros."""
     side, uplo, trans, diag = case
-    rng, order = np.random.default_rng(3), 40
-    m, n = (order, 6) if side == "L" else (6, order)
+    rng, order = np.random.default_rng(3), 34
+    m, n = (order, 5) if side == "L" else (5, order)
     stored = (rng.random((order, order)) + 1j * rng.random((order, order))) / order + np.eye(order)
     read = np.tri(order, k=-1 if diag == "U" else 0, dtype=bool)
     read = read.T if uplo == "U" else read

@@ -9,13 +9,6 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Binary, Entry, Source
 
 
-def ptx(text: str, architecture: str = "sm_90", **defines: str) -> str:
-    """The PTX of OpenCL C with these macros."""
-    translation = dialect.translate(text, file="user.cl", defines=defines)
-    target = cuda_compiler.CudaTarget(architecture, "ptx")
-    return target.compile(Source("user.cl", translation.text, (), dialect.NVRTC_OPTIONS), translation.entries).data.decode()
-
-
 class Interpreted(cuda_compiler.CudaTarget):
     """NVRTC for tests of calls, whose PTX is interpreted or noted: a third quicker, as it makes no machine code beside the PTX."""
 
@@ -23,7 +16,14 @@ class Interpreted(cuda_compiler.CudaTarget):
         super().__init__(architecture, "ptx")
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
-        if not any(option.startswith("-arch=") for option in source.options):
-            virtual = "-arch=" + self.architecture.replace("sm_", "compute_")
-            source = replace(source, options=(*source.options, virtual))
-        return super().compile(source, entries)
+        own = [option for option in source.options if option.startswith("-arch=")]
+        virtual = [option.replace("sm_", "compute_") for option in own or [f"-arch={self.architecture}"]]
+        others = [option for option in source.options if option not in own]
+        return super().compile(replace(source, options=(*others, *virtual)), entries)
+
+
+def ptx(text: str, architecture: str = "sm_90", **defines: str) -> str:
+    """The PTX of OpenCL C with these macros."""
+    translation = dialect.translate(text, file="user.cl", defines=defines)
+    source = Source("user.cl", translation.text, (), dialect.NVRTC_OPTIONS)
+    return Interpreted(architecture).compile(source, translation.entries).data.decode()

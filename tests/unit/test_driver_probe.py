@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,13 @@ def test_answers_are_kept_for_each_driver(children: list[list[str]]) -> None:
     assert len(children) == 2
     probe.survives(0, 0, Handle(driver_version="3.1"), NAMES)
     assert len(children) == 4
+
+
+def test_of_several_that_ask_at_once_one_asks_the_driver(children: list[list[str]]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: probe.survives(0, 0, Handle(), NAMES), range(4)))
+    assert found == [{"wide_arithmetic", "relaxed_math"}] * 4
+    assert len(children) == 2
 
 
 def test_a_child_that_hangs_is_no_end(children: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from portatile import program, workloads
 from portatile.device.cuda import compiler
 from portatile.device.target import EARLY_START
+from support.compiling import Interpreted
 from support.gemm import GPU, launches
 
 pytestmark = pytest.mark.skipif(compiler.available() is not None, reason=f"no CUDA compiler: {compiler.available()}")
@@ -28,7 +29,7 @@ def test_every_kernel_with_the_option_waits(case: str) -> None:
     early = [step for step in launches(gemm.plan(problem, gemm.default(problem, GPU), GPU)) if EARLY_START in step.source.options]
     assert early, "no launch may start early: choose another problem"
     for step in early:
-        binary = program.build(step.source, compiler.CudaTarget("sm_90", "ptx"), None)
+        binary = program.build(step.source, Interpreted("sm_90"), None)
         text = binary.data.decode()
         assert binary.early_start
         for entry in text.split(".entry ")[1:]:

@@ -20,6 +20,7 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.point import Point
 from support.checking import check
+from support.compiling import Interpreted
 from support.gemm import CPU, GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
@@ -286,7 +287,7 @@ def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:
         resources = cubin.resources["gemm"]
         assert (resources.spill_stores, resources.spill_loads) == (0, 0)
     if isinstance(point, Gpu) and point.MMA:
-        text = program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
+        text = program.build(source, Interpreted("sm_90"), None).data.decode()
         assert text.count("mma.sync.aligned.m16n8k8") >= point.TRR * point.TCR * 2
 
 

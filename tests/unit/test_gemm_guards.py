@@ -13,6 +13,7 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Value
 from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
 from portatile.workloads.gemm.point import Point
+from support.compiling import Interpreted
 from support.devices import DEVICES
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
@@ -41,7 +42,7 @@ def guards(point: Point, dtype: str, options: dict[str, Value], sizes: dict[str,
     (step,) = plan.steps
     assert isinstance(step, Launch)
     assert step.args[0].name == "m", "the first parameter is m"
-    text = program.build(step.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
+    text = program.build(step.source, Interpreted("sm_90"), None).data.decode()
     opcodes = Counter(re.findall(r"^\s*(?:@!?%p\d+\s+)?(\w+)\.", text, re.MULTILINE))
     return Guards(
         opcodes["setp"],

@@ -11,6 +11,7 @@ from portatile import program
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from support.checking import check
+from support.compiling import Interpreted
 from support.gemm import GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
@@ -43,7 +44,7 @@ def test_what_is_held_is_not_copied_asynchronously() -> None:
     point = replace(pipeline(4, (8, 8), (2, 2), 16, 3, 4), HELD=True)
     case = problem(513, 515, 511, "float32", {"trans_a": "T"})
     (step,) = launches(WORKLOAD.plan(case, point.config(), GPU))
-    text = program.build(step.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
+    text = program.build(step.source, Interpreted("sm_90"), None).data.decode()
     assert "cp.async.ca" not in text
     resources = program.build(step.source, cuda_compiler.CudaTarget("sm_90"), None).resources["gemm"]
     assert (resources.spill_stores, resources.spill_loads) == (0, 0)

@@ -15,6 +15,7 @@ from portatile.workloads.gemm.forms.gpu.costs import known
 from portatile.workloads.gemm.forms.gpu.point import Gpu, pipeline
 from portatile.workloads.gemm.forms.gpu.sources import shifts
 from support.checking import check
+from support.compiling import Interpreted
 from support.gemm import GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
@@ -51,7 +52,7 @@ def test_they_are_copied_by_vectors() -> None:
     point = replace(pipeline(4, (8, 8), (2, 2), 16, 3, 4), SHIFT=True)
     case = problem(513, 515, 511, "float32", {"trans_a": "T"})
     (step,) = launches(WORKLOAD.plan(case, point.config(), GPU))
-    text = program.build(step.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
+    text = program.build(step.source, Interpreted("sm_90"), None).data.decode()
     assert "cp.async.ca" not in text
     assert "cp.async.cg" in text
     loop = text[text.index("cp.async.wait_group") :]

@@ -27,6 +27,7 @@ from portatile.workloads.gemm.point import Point
 from portatile.workloads.matmul import BASE
 from portatile.workloads.matmul import RUNGS as COURSE
 from support.checking import check
+from support.compiling import Interpreted
 from support.devices import DEVICES, on_paper
 from support.gemm import launches
 from support.ptx_machine.device import PtxDevice
@@ -45,7 +46,7 @@ def text_of(point: Point, case: Problem, architecture: str = "sm_90") -> str:
     """The PTX of the product."""
     (launch,) = WORKLOAD.plan(case, point.config(), GPU if architecture == "sm_90" else AMPERE).steps
     assert isinstance(launch, Launch)
-    return program.build(launch.source, cuda_compiler.CudaTarget(architecture, "ptx"), None).data.decode()
+    return program.build(launch.source, Interpreted(architecture), None).data.decode()
 
 
 def kinds(text: str) -> Counter[str]:
@@ -241,7 +242,7 @@ def test_switches_choose_the_instructions() -> None:
     def text(**switches: Value) -> str:
         (launch,) = course.plan(course.problem({"m": 256, "n": 256, "k": 256}), {**BASE, **switches}, GPU).steps
         assert isinstance(launch, Launch)
-        return program.build(launch.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
+        return program.build(launch.source, Interpreted("sm_90"), None).data.decode()
 
     assert "ld.global.nc" not in text(ALGORITHM="global")
     assert kinds(text(ALGORITHM="global", LDG=True))["ld.global"] == 0

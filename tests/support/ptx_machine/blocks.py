@@ -44,13 +44,13 @@ class Blocks:
     def __init__(self, statements: list[Statement], labels: dict[str, int], step: Callable[[str], Step]) -> None:
         self.statements, self.labels, self._step = statements, labels, step
         self._leaders = {0, *labels.values()} | {at + 1 for at, statement in enumerate(statements) if statement.name in _ENDS}
-        self._made: dict[int, tuple[Block, int]] = {}
+        self.made: dict[int, tuple[Block, int]] = {}  # so far, by their first statements
 
     def at(self, start: int) -> tuple[Block, int]:
         """The block that begins with a statement, and the first statement behind it."""
-        found = self._made.get(start)
+        found = self.made.get(start)
         if found is None:
-            found = self._made[start] = self._block(start)
+            found = self.made[start] = self._block(start)
         return found
 
     def _block(self, start: int) -> tuple[Block, int]:

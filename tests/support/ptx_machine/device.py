@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Device, Image, Memory, Queue
-from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.event import Event
 from portatile.device.module import LoadedKernel, Module
 from portatile.errors import ArgumentError
 from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3, TensorMap
+from support.compiling import Interpreted
 from support.ptx_machine.bulk import map_bytes
 from support.ptx_machine.machine import Machine
 from support.ptx_machine.thread import GlobalMemory
@@ -180,7 +180,7 @@ class PtxDevice(Device):
 
     def __init__(self, info: DeviceInfo = INFO, limit: int = 100_000_000) -> None:
         self.info, self.limit = info, limit
-        self.target = CudaTarget(info.architecture, "ptx")
+        self.target = Interpreted(info.architecture)
         self.memory = GlobalMemory()
 
     def load(self, binary: Binary) -> Module:

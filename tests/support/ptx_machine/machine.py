@@ -142,12 +142,12 @@ class Machine:
         if function.blocks is None:
             labels = function.labels
             function.blocks = Blocks(function.statements, labels, lambda text: self._step(text, labels))
-        blocks, end, pc = function.blocks.at, len(function.statements), 0
+        made, end, pc = function.blocks.made.get, len(function.statements), 0
         registers = thread.registers
         while pc < end:
-            block, after = blocks(pc)
+            block, after = made(pc) or function.blocks.at(pc)
             outcome = block(thread, registers, symbols)
-            if isinstance(outcome, int):
+            if type(outcome) is int:
                 if outcome < after:  # a loop's body, told by the jump back
                     self._spend(after - outcome)
                 pc = outcome

@@ -10,7 +10,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from portatile.cache import Cache
 from portatile.device.opencl import icd
 from portatile.device.opencl.driver import cl
 from portatile.records import digest
+
+if sys.platform != "win32":
+    import fcntl
 
 _FORMAT = "driver probe 3"
 _PATIENCE = 60.0  # seconds for a child, which compiles three small kernels
@@ -83,20 +87,42 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
 
     Answers are kept in the user's cache folder for each driver and processor. Without child processes, most drivers' answers are used.
     """
-    outcomes, key = Cache(settings.drivers_folder(), _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
-    raw = outcomes.get(key)
-    if raw is not None:
+    folder = settings.drivers_folder()
+    outcomes, key = Cache(folder, _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
+    if (known := _kept(outcomes, key)) is not None:
+        return known
+    with _alone(folder):
+        if (known := _kept(outcomes, key)) is not None:
+            return known
+        delays.notice(f"finding out what {handle.platform.name} compiles here; this takes some seconds, once")
         try:
-            return frozenset(msgspec.json.decode(raw, type=list[str]))
-        except msgspec.DecodeError:
-            pass  # written by another version
-    delays.notice(f"finding out what {handle.platform.name} compiles here; this takes some seconds, once")
-    try:
-        survived = _probed(platform, device, names)
-    except OSError:
-        return frozenset(names) - {"wide_functions", *NEEDS}
-    outcomes.put(key, msgspec.json.encode(sorted(survived)))
+            survived = _probed(platform, device, names)
+        except OSError:
+            return frozenset(names) - {"wide_functions", *NEEDS}
+        outcomes.put(key, msgspec.json.encode(sorted(survived)))
     return survived
+
+
+def _kept(outcomes: Cache, key: str) -> frozenset[str] | None:
+    """The answers of an earlier process; None where there are none, or in another version's words."""
+    raw = outcomes.get(key)
+    if raw is None:
+        return None
+    try:
+        return frozenset(msgspec.json.decode(raw, type=list[str]))
+    except msgspec.DecodeError:
+        return None
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time ask a driver; others wait and find its answers. Where files cannot be locked, each asks."""
+    with ExitStack() as opened:
+        with suppress(OSError):
+            if sys.platform != "win32":
+                folder.mkdir(parents=True, exist_ok=True)
+                fcntl.flock(opened.enter_context((folder / "asking").open("ab")), fcntl.LOCK_EX)
+        yield
 
 
 def _driver(handle: Any) -> tuple[str, ...]:
