@@ -11,9 +11,9 @@ python3 bench/several_devices.py --size 128 --grid 8 --repeat 1 --bytes 1000 --t
 python3 bench/several_devices.py --only tuning --tune 12 --searches 5    searches on each GPU, on all at once, and one on all, by turns
 
 Ways: ``host`` and ``device`` say where the operands lie, on the first device; ``GPUs`` are all devices but CPUs. ``halves`` is one call on
-each GPU, of the part that lies there. A CPU alone computes a part of the problem, for its rate. ``of the sum`` is the rate over the sum of
-the rates that the devices of a way show alone from the same place. Each case runs in a process of its own, so that a driver which ends
-that process takes no other case with it; ways with a CPU come last.
+each GPU, of the part that lies there, ``a part on`` that of one GPU while the others have nothing to do. A CPU alone computes a part of the
+problem, for its rate. ``of the sum`` is the rate over the sum of the rates that the devices of a way show alone from the same place. Each
+case runs in a process of its own, so that a driver which ends that process takes no other case with it; ways with a CPU come last.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ from portatile import wavelets
 from portatile.runtime import splits
 
 _COPY = 1 << 28  # bytes
-_READY = 16  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone
-_FEW, _SOON = 5, 2.0  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
+_READY = 24  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone
+_FEW, _SOON = 5, 3.0  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
+_SAME = 3  # calls in a row by the same devices, after which it is settled who takes part
+_TURNS, _ENOUGH = 40, 1.0  # times that ways are timed by turns at most, and seconds of all turns up to which there are more than asked for
 _DRAWN = 512  # rows of a matrix
 _CPU_PART = 16  # a CPU alone computes the problem divided by this
 _COMPARING = 12.0  # seconds in which the winners of all searches are compared, on every device at once
@@ -130,12 +132,17 @@ Run = Callable[[], Any]
 
 
 def made_ready(way: Way, run: Run, until: float) -> None:
-    """Runs before the first that counts: they compile, try the ways, lock arrays."""
-    began, together = time.monotonic(), len(way.on) > 1 and way.part == 1
-    for number in range(_READY if together else _FEW):
+    """Runs before the first that counts: they compile, lock arrays, and try who should take part, until that is settled."""
+    began, taking = time.monotonic(), list[tuple[str, ...]]()
+    for number in range(_READY if way.tells else _FEW):
         finish(run())
         if time.monotonic() > min(began + (_SOON if number >= _FEW else _LONG), until):
             break
+        if way.tells and (split := splits.latest()) is not None:
+            taking.append(tuple(share.device for share in split.shares if share.steps))
+            told = split.forecast
+            if number >= _FEW and len(set(taking[-_SAME:])) == 1 and (told is None or told.tried or told.settled):
+                break
 
 
 def by_turns(runs: Sequence[tuple[str, Way, Run]], repeat: int, until: float) -> Iterator[tuple[str, Way]]:
@@ -143,7 +150,7 @@ def by_turns(runs: Sequence[tuple[str, Way, Run]], repeat: int, until: float) ->
     for _, way, run in runs:
         made_ready(way, run, until)
     began = time.monotonic()
-    for number in range(repeat):
+    for number in range(max(repeat, _TURNS)):
         for _, way, run in runs:
             start = time.perf_counter()
             finish(run())
@@ -152,7 +159,8 @@ def by_turns(runs: Sequence[tuple[str, Way, Run]], repeat: int, until: float) ->
             if len(way.on) > 1 and split is not None and way.tells:
                 steps = max(sum(share.steps for share in split.shares), 1)
                 way.shares, way.split = {share.device: share.steps / steps for share in split.shares}, str(split)
-        if number + 1 < repeat and time.monotonic() > min(began + _LONG * len(runs), until):
+        took = time.monotonic() - began
+        if took > (_LONG * len(runs) if number + 1 < repeat else _ENOUGH) or began + took > until:
             break
     yield from ((name, way) for name, way, _ in runs)
 
@@ -199,6 +207,8 @@ def on_devices(case: Case, operands: tuple[Any, ...], gpus: Sequence[Any]) -> li
         halves = [placed(case.part(operands, len(gpus), which), one) for which, one in enumerate(gpus)]
         way = Way([one.info.id for one in gpus], "device")
         runs.append(("device, halves", way, lambda: [case.call(*half) for half in halves]))
+        for one, half in zip(gpus, halves, strict=True):  # what the other GPUs and the calls on them add to it is the rest
+            runs.append((f"device, a part on {one.info.id}", Way([one.info.id], "device", 1 / len(gpus)), lambda h=half: case.call(*h)))
     return runs
 
 

@@ -37,6 +37,8 @@ _CASES = (
     "devices",
     "commit",
 )
+_HALVES = ("", "whole, ms", "a half alone, ms", "both halves, ms", "whole over a half", "whole over both", "added, us", "devices", "commit")
+_PART = "device, a part on "
 _SEARCHES = (
     "searches on",
     "device",
@@ -50,10 +52,10 @@ _SEARCHES = (
 
 
 def from_results(folder: Path) -> Iterator[Table]:
-    """The newest run of each case on each set of devices, of the copies and links, and of each commit's searches."""
+    """The newest run of each case on each set of devices, whole and in halves, of the copies and links, and of each commit's searches."""
     found = runs("several_devices", folder)
     if found:
-        yield from (_cases(found), _copies(found), _all_links(found), _searches(found))
+        yield from (_cases(found), _halves(found), _copies(found), _all_links(found), _searches(found))
 
 
 def _cases(found: Sequence[Run]) -> Table:
@@ -61,6 +63,22 @@ def _cases(found: Sequence[Run]) -> Table:
     links = _both_ways(found)
     rows = [row for (case, *_), (run, ways) in newest.items() for row in _rows(run, case, ways, links)]
     return Table("several-devices", markdown(_CASES, rows, numbers=False), frozenset(run.file for run, _ in newest.values()))
+
+
+def _halves(found: Sequence[Run]) -> Table:
+    """What a half takes alone, the slower one of both, and what the other GPU and the second call add to it."""
+    every = [(run, case["case"], case["ways"]) for run in found for case in run.document["cases"]]
+    whole_runs = [one for one in every if any(way.startswith(_PART) for way in one[2]) and "device, halves" in one[2]]
+    newest = {(name, *_host(run)): (run, name, ways) for run, name, ways in whole_runs}
+    rows = []
+    for run, name, ways in newest.values():
+        whole = min(median(way["seconds"]) for one, way in ways.items() if one.startswith("device, ") and one.endswith(" alone"))
+        half = max(median(way["seconds"]) for one, way in ways.items() if one.startswith(_PART))
+        both = median(ways["device, halves"]["seconds"])
+        times = [_ms(1 / one) for one in (whole, half, both)]
+        added = f"{1e6 * (both - half):.0f}"
+        rows.append([name, *times, f"{whole / half:.2f}", f"{whole / both:.2f}", added, _machine(run), run.commit])
+    return Table("several-devices-halves", markdown(_HALVES, rows, numbers=False), frozenset(run.file for run, *_ in newest.values()))
 
 
 def _copies(found: Sequence[Run]) -> Table:

@@ -20,11 +20,13 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import batches, forecast, perform, rates, several, splits
+from portatile.runtime import batches, forecast, perform, rates, several, splits, tries
 from portatile.store import ResultStore
+from portatile.wavelets import over_devices
 from portatile.workloads import precisions
 
 pytestmark = pytest.mark.unoptimised
+QUICKEST = forecast._quickest  # which other tests replace
 
 
 def drawn(seed: int, *shape: int, dtype: str = "float32") -> Any:
@@ -268,3 +270,34 @@ def test_explain_tells_the_split_of_a_batch(both: list[str]) -> None:
         portatile.explain("density", device=both, orbitals=6, n1=8, n2=8)
     with pytest.raises(ArgumentError, match="name several devices"):
         portatile.explain("density", device=both[0], **sizes)
+
+
+def test_one_device_is_not_preferred_for_good(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many calls all are timed once more; then after four times as many."""
+    monkeypatch.setattr(over_devices, "_CALLS", 3)
+    monkeypatch.setattr(forecast, "_quickest", QUICKEST)
+    monkeypatch.setattr(rates, "_known", {})
+    monkeypatch.setattr(tries, "timed", {})
+    psi, ways = drawn(1, 3, 4, 4, 4, dtype="float64"), list[str]()
+    batch = batches.problem(batches.ROUTINES["magicfilter3d"], psi.shape, "float64")
+    task = batches.task(batch, twins, None)
+    rates.took(twins[0].info, batch, task.all, 14.0)
+    for twin in twins:
+        rates.took(twin.info, batch, "alone", 10.0)
+    for _ in range(5):
+        tries.count(tries.key_of(twins[0], batch, task.all), 14.0, False)
+    usual = over_devices._shared
+
+    def shared(*args: Any) -> Any:
+        ways.append("shared")
+        result = usual(*args)
+        rates.took(twins[0].info, batch, task.all, 14.0)
+        tries.count(tries.key_of(twins[0], batch, task.all), 14.0, False)
+        return result
+
+    monkeypatch.setattr(over_devices, "_shared", shared)
+    monkeypatch.setattr(forecast, "learn_together", lambda *args: None)
+    for _ in range(20):
+        ways.append("called")
+        wavelets.magicfilter3d(psi, device=both)
+    assert [place - ways[:place].count("shared") for place, way in enumerate(ways) if way == "shared"] == [5, 19]

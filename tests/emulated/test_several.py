@@ -13,7 +13,7 @@ import pytest
 
 import portatile
 from portatile import Buffer, device, wavelets
-from portatile.device import staging
+from portatile.device import page_locked, staging
 from portatile.device.base import Device
 from portatile.device.cuda import packed
 from portatile.device.cuda.context import CudaContext
@@ -25,7 +25,7 @@ from portatile.runtime.device_threads import Part, together
 from portatile.runtime.engine import engine_of
 from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
-from portatile.wavelets import over_devices
+from portatile.wavelets import flow, over_devices
 from support.compiling import Interpreted
 from support.cuda_driver import EmulatedDriver
 
@@ -124,6 +124,54 @@ def test_orbitals_on_the_host_are_sent_and_fetched_by_turns(pair: list[Device]) 
     expected = [wavelets.kinetic(Buffer.from_numpy(one, pair[0])).numpy() for one in psi]
     for chosen in ("cuda:0", [one.info.id for one in pair]):
         np.testing.assert_array_equal(wavelets.kinetic(psi, device=chosen), expected)
+
+
+def test_locked_orbitals_are_fed_by_one_thread(pair: list[Device], driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the results are locked too: nobody waits for a device while another has nothing to do. A device that fails leaves its orbitals
+    to the other, and what it still had under way is over before those are computed. A result of another shape is made anew.
+    """
+    monkeypatch.setattr(page_locked, "_LEAST", 1)
+    monkeypatch.setattr(page_locked, "_DROPPED", 1)
+    monkeypatch.setattr(forecast, "_TINY", 0.0)
+    monkeypatch.setattr(over_devices, "_results", {})
+    psi, ids = drawn(3, 2, 2, 2).astype(np.float64), [one.info.id for one in pair]
+    expected = np.array(wavelets.magicfilter3d(psi, device=ids[0]))
+    fed: list[list[str]] = []
+    usual = over_devices.in_turn
+    monkeypatch.setattr(over_devices, "in_turn", lambda members, pieces: (fed.append([]), usual(members, pieces))[1])
+    through = flow.DevicePipeline.through
+
+    def noted(self: flow.DevicePipeline, orbitals: Any, *rest: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            fed[-1].append(self._device.info.id)
+        through(self, orbitals, *rest)
+
+    monkeypatch.setattr(flow.DevicePipeline, "through", noted)
+    try:
+        assert page_locked.locked._locked(pair[0], psi) is not None
+        with monkeypatch.context() as warming:
+            warming.setattr(driver, "runs", False)
+            for _ in range(3):  # results that are dropped, after which they are locked
+                wavelets.magicfilter3d(psi, device=ids)
+        fed.clear()
+        np.testing.assert_array_equal(wavelets.magicfilter3d(psi, device=ids), expected)
+        assert fed
+        assert fed[-1][:2] == ids, "each is given something before one is given more"
+
+        def failing(self: flow.DevicePipeline, orbitals: Any, *rest: Any) -> None:
+            if self._device is pair[0] and self.sent:
+                raise DeviceError("it fell off the bus")
+            through(self, orbitals, *rest)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(flow.DevicePipeline, "through", failing)
+            with pytest.warns(RuntimeWarning, match="cuda:0 failed .it fell off the bus.; the other devices computed its part"):
+                np.testing.assert_array_equal(wavelets.magicfilter3d(psi, device=ids), expected)
+        ((batch, _),) = over_devices._results.items()
+        over_devices._results[batch] = (3, 2, 3, 2), np.dtype(np.float64)  # as if the latest had had other boundaries
+        np.testing.assert_array_equal(wavelets.magicfilter3d(psi, device=ids), expected)
+    finally:
+        page_locked.locked.forget()
 
 
 def test_what_all_need_whole_crosses_the_link_once(pair: list[Device], driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextvars import ContextVar
 
 import pytest
 
-from portatile.tuning.search.background import in_background, short_turns
+from portatile.tuning.search.background import in_background
 
 
 def test_something_goes_on_until_the_result_is_there() -> None:
@@ -41,26 +40,3 @@ def test_what_either_raises_is_raised() -> None:
         in_background(fails, lambda: None)
     with pytest.raises(KeyboardInterrupt):
         in_background(lambda: threading.Event().wait(1), interrupts)
-
-
-def test_turns_are_short_until_the_last_has_left() -> None:
-    usual = sys.getswitchinterval()
-    with short_turns():
-        short = sys.getswitchinterval()
-        with pytest.raises(KeyError), short_turns():
-            raise KeyError
-        assert sys.getswitchinterval() == short < usual
-        entered, leave = threading.Event(), threading.Event()
-
-        def stay() -> None:
-            with short_turns():
-                entered.set()
-                leave.wait(10)
-
-        thread = threading.Thread(target=stay)
-        thread.start()
-        entered.wait(10)
-    assert sys.getswitchinterval() == short
-    leave.set()
-    thread.join()
-    assert sys.getswitchinterval() == usual

@@ -13,7 +13,7 @@ import pytest
 from portatile import workloads
 from portatile.device import datasheet
 from portatile.records import DeviceInfo, Problem
-from portatile.runtime import forecast, rates
+from portatile.runtime import forecast, rates, tries
 from portatile.runtime.forecast import ExpectedTime
 from portatile.runtime.pieces import in_time
 from portatile.workload import Cut
@@ -29,9 +29,10 @@ class Simulated:
     shown: float
 
 
-def simulated(number: int, alone: float, shown: float) -> Any:
+def simulated(number: int, alone: float, shown: float, name: str = "") -> Any:
+    """Of a kind of its own, unless a ``name`` is given."""
     info = datasheet("sm_90", "cuda")
-    return Simulated(replace(info, id=f"cuda:{number}", physical_id=f"gpu {number}"), alone, shown)
+    return Simulated(replace(info, id=f"cuda:{number}", physical_id=f"gpu {number}", name=name or f"{info.name} {number}"), alone, shown)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(rates, "_known", {})
     monkeypatch.setattr(forecast, "_runs", {})
-    monkeypatch.setattr(forecast, "_timed", {})
+    monkeypatch.setattr(tries, "timed", {})
     monkeypatch.setattr(forecast, "engine_of", lambda device: device)
     monkeypatch.setattr(forecast, "known", lambda device, problem, place, least: device.shown)
     monkeypatch.setattr(forecast, "cut_of", lambda devices, problem: Cut("m", {}))
@@ -65,7 +66,7 @@ def test_the_faster_way_is_found_and_kept(problem: Problem) -> None:
     for _ in range(20):
         rates._known.clear()
         forecast._runs.clear()
-        forecast._timed.clear()
+        tries.timed.clear()
         for file in (rates.settings.load().data_dir / "rates").glob("*"):
             file.unlink()
         alone = [float(10 ** rng.uniform(-4.5, -1.5))]
@@ -146,8 +147,9 @@ def test_one_disturbed_time_of_a_split_does_not_settle_it(problem: Problem) -> N
     assert forecast.of(chosen, task).together == ExpectedTime(0.03, True)
     assert computed(chosen, problem, 0.006) == "", "it is tried again"
     assert computed(chosen, problem, 0.006) == "", "and was faster"
-    forecast.learn_together(chosen, task, 0.05, {}, 0.05)
-    assert computed(chosen, problem, 0.05) == "cuda:0"
+    ways = [computed(chosen, problem, 0.05) for _ in range(12)]
+    assert ways[:4] == [""] * 4, "a few times may be disturbed"
+    assert ways[5:] == ["cuda:0"] * 7
 
 
 def test_who_would_do_little_is_left_out(problem: Problem) -> None:
@@ -164,7 +166,7 @@ def test_who_would_do_little_is_left_out(problem: Problem) -> None:
     assert forecast.of(chosen, task).settled
     almost = forecast.of([chosen[0], simulated(1, 0.2, flops / 0.2)], task)
     assert not almost.settled
-    for _ in range(2):
+    for _ in range(4):
         forecast.learn_alone(chosen[0], task, 1e-2)
         forecast.learn_together(chosen, task, 9e-3, {}, 9e-3)
     assert forecast.of(chosen, task).quickest == "", "it was measured to be faster"
@@ -212,3 +214,78 @@ def test_what_sharing_costs_larger_problems_keeps_no_smaller_one_from_being_shar
             )
     assert together(128) == free[128]
     assert together(4096) == pytest.approx(free[4096] + 0.5, rel=1e-3)
+
+
+def later_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on only what is stored is known."""
+    for module, name in ((rates, "_known"), (rates, "_written"), (tries, "timed"), (forecast, "_runs")):
+        monkeypatch.setattr(module, name, {})
+
+
+def alike(problem: Problem, alone: float) -> tuple[list[Any], forecast.Shared]:
+    """Two devices of a kind, of which each was timed alone."""
+    chosen = [simulated(number, alone, workloads.get("gemm").flops(problem) / alone, "gpu") for number in (0, 1)]
+    task = forecast.shared(chosen, problem)
+    for one in [*chosen, *chosen]:
+        forecast.learn_alone(one, task, alone)
+    return chosen, task
+
+
+def test_a_split_that_gets_faster_is_not_given_up(problem: Problem) -> None:
+    """Memory is mapped, pages are locked, graphs are made in the first calls."""
+    chosen, _ = alike(problem, 27.6e-3)
+    times = [0.12, 0.1, 0.08, 0.06, 0.047, 0.035, 0.0205, 0.0205, 0.0205]
+    assert [computed(chosen, problem, together) for together in times] == [""] * len(times)
+    assert [computed(chosen, problem, 0.0205) for _ in range(20)] == [""] * 20
+
+
+def test_what_was_stored_is_put_to_the_test_by_the_next_process(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, task = alike(problem, 27.6e-3)
+    for _ in range(6):
+        forecast.learn_together(chosen, task, 46.6e-3, {}, 46.6e-3)
+    assert forecast.of(chosen, task).settled
+    later_process(monkeypatch)
+    ways = [computed(chosen, problem, 20.5e-3) for _ in range(12)]
+    assert ways == [""] * 12, "it was disturbed in the process before"
+    later_process(monkeypatch)
+    ways = [computed(chosen, problem, 46.6e-3) for _ in range(12)]
+    assert ways[-4:] == ["cuda:0"] * 4, "and it may get slower"
+
+
+def test_a_split_that_takes_far_longer_is_not_tried_by_every_process(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, task = alike(problem, 2e-3)
+    for _ in range(6):
+        forecast.learn_together(chosen, task, 80e-3, {}, 80e-3)
+    later_process(monkeypatch)
+    assert forecast.of(chosen, task).settled
+
+
+def test_a_disturbed_time_of_a_device_alone_is_put_to_the_test(problem: Problem) -> None:
+    """It is a little longer than that of all together."""
+    chosen = [simulated(number, 1e-2, workloads.get("gemm").flops(problem) / 1e-2, "gpu") for number in (0, 1)]
+    task = forecast.shared(chosen, problem)
+    for _ in range(2):
+        forecast.learn_alone(chosen[0], task, 1.3e-2)
+    for _ in range(4):
+        forecast.learn_together(chosen, task, 1.2e-2, {}, 1.2e-2)
+    told = forecast.of(chosen, task)
+    assert (told.quickest, told.settled) == ("cuda:0", False)
+    assert told.why == "cuda:0 computes it alone, which is tried once more"
+    assert [computed(chosen, problem, 1.2e-2) for _ in range(6)][-3:] == ["cuda:0"] * 3
+    assert forecast.of(chosen, task).settled
+
+
+def test_one_of_a_kind_speaks_for_the_others(problem: Problem) -> None:
+    """Where one took much longer alone than all together, the others are not tried."""
+    flops = workloads.get("gemm").flops(problem)
+    chosen = [simulated(number, 78e-3, flops / 60e-3, "gpu") for number in (0, 1)]
+    task = forecast.shared(chosen, problem)
+    for _ in range(6):
+        forecast.learn_alone(chosen[0], task, 78e-3)
+        forecast.learn_together(chosen, task, 48e-3, {}, 48e-3)
+    told = forecast.of(chosen, task)
+    assert told.quickest == ""
+    assert str(told) == "shared: 48 ms (measured), cuda:0 alone: 78 ms (measured)"
+    assert told.alone["cuda:1"] == ExpectedTime(78e-3, like=True)
+    other = [chosen[0], simulated(1, 78e-3, flops / 60e-3, "another")]
+    assert forecast.of(other, forecast.shared(other, problem)).quickest == "cuda:1"

@@ -24,7 +24,9 @@ MODULES = ("measure", "recorded", "pages", "results", "tables", "convergence")
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The modules of bench/ that make pages; they are scripts beside each other, not a package."""
     monkeypatch.syspath_prepend(BENCH)
-    made = [f"tables.{name}" for name in ("gemm", "workloads", "convergence", "precisions", "foreign_starts", "experiments")]
+    made = [
+        f"tables.{name}" for name in ("gemm", "workloads", "convergence", "precisions", "foreign_starts", "experiments", "several_devices")
+    ]
     names = ("recorded", "pages", "results", *made)
     yield SimpleNamespace(**{name.rpartition(".")[2]: import_module(name) for name in names})
     for name in [name for name in sys.modules if name.partition(".")[0] in MODULES]:
@@ -318,3 +320,30 @@ def test_experiments_stand_with_a_complete_run_of_each_kind_of_device(bench: Sim
     assert told["gaps"].count("| matmul |") == 1
     assert "| matmul | H100 | CUDA 2 ms, CUDA 1 ms: 2 |  | unrolling 90% | 10 %: nothing |" in told["gaps"]
     assert told["speed-ups"].count("| compiler 100% |") == 3
+
+
+# ---- several devices
+
+
+def test_halves_are_compared_with_what_a_half_takes_alone(bench: SimpleNamespace, tmp_path: Path) -> None:
+    """The slower GPU of both counts, and the newest run on a host; one whose time ran out before has no row."""
+
+    def way(on: str, *seconds: float) -> dict[str, Any]:
+        return {"on": on.split(), "place": "device", "part": 1.0, "seconds": list(seconds), "split": ""}
+
+    ways = {
+        "device, cuda:0 alone": way("cuda:0", 2e-3, 1.9e-3, 2.1e-3),
+        "device, cuda:1 alone": way("cuda:1", 2.2e-3, 2.2e-3, 2.2e-3),
+        "device, halves": way("cuda:0 cuda:1", 1.1e-3, 1.1e-3, 9e-3),
+        "device, a part on cuda:0": way("cuda:0", 9e-4, 9e-4, 9e-4),
+        "device, a part on cuda:1": way("cuda:1", 1e-3, 1e-3, 1e-3),
+    }
+    ended = {name: one for name, one in ways.items() if name != "device, halves"}
+    devices = [{"id": name, "name": "Fast"} for name in ("cuda:0", "cuda:1")]
+    lists = {"copies": [], "links": [], "tuning": []}
+    for name, time, cases in (("a", "2026-02", {"filter": ways, "sums": ended}), ("b", "2026-01", {"filter": ended})):
+        rows = [{"case": case, "ways": each} for case, each in cases.items()]
+        run = {"time": time, "commit": name * 9, "cores": 32, "devices": devices, "cases": rows, **lists}
+        write(tmp_path, f"several_devices-{name}", run)
+    *_, row = texts(bench.several_devices, tmp_path)["several-devices-halves"].splitlines()
+    assert row == "| filter | 2 | 1 | 1.1 | 2.00 | 1.82 | 100 | 2 x Fast; 32 cores | aaaaaaa |"

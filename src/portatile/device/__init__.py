@@ -171,8 +171,7 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
         if not chosen:
             raise DeviceNotFoundError(_listing("there is no device"))
         return tuple(chosen.values())
-    if not isinstance(selector, Sequence):
-        check(selector)
+    check(selector, (Sequence,))
     named = [get(name) for name in selector]
     if not named:
         raise ArgumentError("device is an empty list; name devices by their ids, or leave it out")
@@ -184,12 +183,12 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
     return tuple(named)
 
 
-def check(selector: object) -> None:
-    """Raise ArgumentError for a selector that is no text: a number, or a Device itself."""
-    if selector is not None and not isinstance(selector, str):
-        raise ArgumentError(
-            f"name a device by its id, such as 'opencl:0:0' (device.info.id), not by {type(selector).__name__} {selector!r}"
-        )
+def check(selector: object, lists: tuple[type, ...] = ()) -> None:
+    """Raise ArgumentError for a selector that is no text: a number, or a Device itself. ``lists``: what may name several."""
+    if selector is not None and not isinstance(selector, (str, *lists)):
+        several = ", several by a list of ids" if lists else ""
+        given = f"{type(selector).__name__} {selector!r}"
+        raise ArgumentError(f"name a device by its id, such as 'opencl:0:0' (device.info.id){several}, not by {given}")
 
 
 def _names(info: DeviceInfo) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -327,9 +328,8 @@ class Device(Releasable):
         return None
 
     def mapped(self, memory: Memory) -> NDArray[np.uint8] | None:
-        """The memory as an array of the host, after the default queue has finished; None where that would take a copy.
-
-        The array keeps the memory alive, and is valid as long as the device is. Later writes show in it once their queue is finished.
+        """The memory as an array of the host, after the default queue has finished; None where that would take a copy. The array keeps the
+        memory alive, and is valid as long as the device is. Later writes show in it once their queue is finished.
         """
         return None
 
@@ -348,21 +348,21 @@ class Device(Releasable):
     locks_pages = False  # whether ``lock`` can
 
     def lock(self, array: NDArray[Any]) -> PageLock | None:
-        """Lock a C-contiguous host array, so that all devices of the back end copy it as ``pinned`` memory; None where that is refused.
-
-        The caller releases the lock before the array frees its memory.
+        """Lock a C-contiguous host array, so that all devices of the back end copy it as ``pinned`` memory; None where that is refused. The
+        caller releases the lock before the array frees its memory.
         """
         return None
+
+    def current(self) -> AbstractContextManager[object]:
+        """A context manager around several calls of one device in a thread that uses several by turns: that takes less than each alone."""
+        return nullcontext()
 
     @abstractmethod
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         """A new queue."""
 
     def foreign_queue(self, stream: int) -> Queue:
-        """A queue whose commands go into another library's stream, which that library goes on to own; CUDA only.
-
-        Raises ArgumentError elsewhere.
-        """
+        """A queue for commands in another library's stream, which that library goes on to own; CUDA only, ArgumentError elsewhere."""
         raise ArgumentError(f"{self.info.id} has no streams of other libraries; they belong to CUDA devices")
 
     @abstractmethod

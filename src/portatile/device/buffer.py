@@ -170,8 +170,9 @@ class Buffer:
     def __getitem__(self, key: Any) -> Buffer:
         """A view by integers, slices, ``...`` and ``None``, with NumPy's meaning."""
         if type(key) is int and self.shape and self.size and -self.shape[0] <= key < self.shape[0]:  # one of a batch, say
-            begin = self.offset + key % self.shape[0] * self.strides[0]
-            return Buffer(self.memory, self.shape[1:], self.dtype, self.strides[1:], begin)
+            view = Buffer.over(self.memory, self.shape[1:], self.dtype, self.strides[1:])
+            view.offset = self.offset + key % self.shape[0] * self.strides[0]
+            return view
         model: NDArray[Any] = strided_array(np.empty(1, self.dtype), self.shape, self.strides)  # never read: only its strides
         keys = key if isinstance(key, tuple) else (key,)
         if not all(
@@ -179,8 +180,8 @@ class Buffer:
         ):
             kinds = ", ".join(type(k).__name__ for k in keys)
             raise ArgumentError(f"an index of {kinds} would copy; a Buffer is indexed by integers and slices")
-        view = model[(*keys, ...)] if Ellipsis not in keys else model[keys]  # with ..., one element stays an array
-        return Buffer(self.memory, view.shape, self.dtype, view.strides, self.offset + (address(view) - address(model) if view.size else 0))
+        part = model[(*keys, ...)] if Ellipsis not in keys else model[keys]  # with ..., one element stays an array
+        return Buffer(self.memory, part.shape, self.dtype, part.strides, self.offset + (address(part) - address(model) if part.size else 0))
 
     def numpy(self, queue: Queue | None = None) -> NDArray[Any]:
         """A copy on the host; waits for what ``queue`` (default: the device's default queue) holds."""

@@ -129,6 +129,8 @@ def _contiguous(buffer: Buffer) -> bool:
 
 def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
     """A contiguous array in another shape, in the same memory."""
+    if array.shape == shape:
+        return array
     return Buffer(array.memory, shape, array.dtype, None, array.offset) if isinstance(array, Buffer) else array.reshape(shape)
 
 

@@ -154,9 +154,13 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
     with ExitStack() as stack:
         for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
             stack.enter_context(engine.lock)
-        begun = [_Begun(stack, taking) for taking in parts]
-        for one in begun:
-            one.compute()
+        begun = list[_Begun]()
+        for taking in parts:
+            with taking.engine.device.current():
+                begun.append(_Begun(stack, taking))
+        for one, taking in zip(begun, parts, strict=True):
+            with taking.engine.device.current():
+                one.compute()
         waiting = list(begun)
         while waiting:  # in the order in which they end: a device that is waited for too late seems slower than it is
             for one in [one for one in waiting if one.end.done]:

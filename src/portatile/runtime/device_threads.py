@@ -14,10 +14,14 @@ from portatile.runtime.engine import engine_of
 from portatile.runtime.in_flight import INTERRUPTS
 from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
+from portatile.thread_turns import short_turns
 from portatile.user_warnings import warn
 
-_FAILURES = DeviceError, LaunchError, MemoryError
+FAILURES = DeviceError, LaunchError, MemoryError
 """What a device that fails raises; anything else is a mistake in a program."""
+_TURN = (
+    1e-4  # seconds of Python, so that a device need not wait for another one's: a step of its pipeline takes some tenths of a millisecond
+)
 
 
 class Part(NamedTuple):
@@ -45,25 +49,31 @@ def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] 
             worker.share.failure = str(error) or type(error).__name__
             errors.append(error)
             pieces.drop(worker.share.device)
-            if not isinstance(error, _FAILURES):
+            if not isinstance(error, FAILURES):
                 pieces.stop()
 
     threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with short_turns(_TURN):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
     except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
         pieces.stop()
         for thread in threads:
             _ended(thread)
         raise
+    conclude([worker.share for worker in workers], errors, pieces)
+
+
+def conclude(shares: Sequence[Share], errors: Sequence[BaseException], pieces: Pieces) -> None:
+    """Raise what kept a piece from being computed, of ``errors`` in the order in which they came; else warn of devices that failed."""
     if pieces.left or pieces.stopped:
-        raise next((error for error in errors if not isinstance(error, _FAILURES)), errors[-1])
-    for worker in workers:
-        if worker.share.failure:
-            warn(f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part")
+        raise next((error for error in errors if not isinstance(error, FAILURES)), errors[-1])
+    for share in shares:
+        if share.failure:
+            warn(f"{share.device} failed ({share.failure}); the other devices computed its part")
 
 
 def _open(device: Device, other: Device) -> None:

@@ -8,7 +8,7 @@ measured when it may be faster; from then on the smaller of two measured times d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from portatile import workloads
 from portatile.arguments.matrices import Matrix
@@ -16,9 +16,11 @@ from portatile.device.base import Device
 from portatile.device.page_locked import locked
 from portatile.formatting import duration
 from portatile.records import Problem
-from portatile.runtime import rates, triangles
+from portatile.runtime import rates, triangles, tries
 from portatile.runtime.engine import Engine, engine_of
 from portatile.runtime.pieces import FEWEST, about_in_time
+from portatile.runtime.tries import key_of
+from portatile.store import device_key
 from portatile.workload import Cut
 
 Places = Mapping[str, Matrix]
@@ -36,24 +38,22 @@ REMOTE = "remote"
 """Where some operands lie that have to travel to a device."""
 LOCKED = "locked"
 """Where operands lie that a device copies from their place on the host, and to it."""
-_COLD = 8  # runs of a kind that may be passed over because they made something ready
+_COLD = 8  # runs of a kind that may be passed over because they made something ready, before one of them counts if nothing is known
 _runs: dict[tuple[str, ...], int] = {}
 """How often each kind of problem ran in this process. The time of a first run, which compiles, checks and allocates, is no prediction."""
 _FIRST = 2  # pieces of a workload on a device, which are slow: as many as are under way at once
 _begun: dict[tuple[object, ...], int] = {}
 """How many pieces of a workload each device computed in this process, as far as they are first ones."""
-_TRIES = 3  # times that a split is timed before a device alone is preferred to it: its shares get better, and one may be disturbed
-_timed: dict[tuple[str, ...], int] = {}
-"""How often what was timed in this process, and never before."""
-_WORTH = 4.0  # times longer than the best device alone, up to which a split is tried again
+_CLOSE = 1.25  # times longer than a split, up to which a device that was timed alone is timed again
 
 
 @dataclass(frozen=True)
 class ExpectedTime:
-    """Seconds that somebody is expected to take, and whether that was ``measured``; otherwise it follows from rates."""
+    """Seconds that somebody is expected to take; whether they were ``measured``, or are those of a device that is ``like`` it."""
 
     seconds: float
     measured: bool = False
+    like: bool = False
 
     def __str__(self) -> str:
         return f"{duration(self.seconds)} ({'measured' if self.measured else 'predicted'})"
@@ -65,7 +65,7 @@ class Forecast:
 
     ``quickest`` is the device that should compute it alone, for its measured time is the least or it has to be measured; "" to share it.
     ``tiny``: it is too small to be shared, whatever the times. ``little`` is the part that all others would do, where that is too little
-    to share; 0 elsewhere.
+    to share; 0 elsewhere. ``trying``: it is timed once more, although it took longer than all together.
     """
 
     together: ExpectedTime | None
@@ -73,29 +73,32 @@ class Forecast:
     quickest: str = ""
     tiny: bool = False
     little: float = 0.0
+    trying: bool = False
 
     @property
     def settled(self) -> bool:
         """Whether one should compute it alone and nothing remains to be tried: its time is known, or the others can do but little."""
-        return bool(self.quickest) and (bool(self.little) or self.alone[self.quickest].measured)
+        return bool(self.quickest) and not self.trying and (bool(self.little) or self.alone[self.quickest].measured)
 
     @property
     def tried(self) -> bool:
         """Whether all together and the best one alone were measured."""
-        return self.together is not None and self.together.measured and bool(self.alone) and self.alone[self.best_alone].measured
+        best = self.alone.get(self.best_alone)
+        return self.together is not None and self.together.measured and best is not None and (best.measured or best.like)
 
     @property
     def why(self) -> str:
         """Who computes it alone, and why."""
         if self.little:
             return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
-        sentence = f"{self.quickest} computes it alone, {'which is faster' if self.settled else 'which was not tried yet'}"
+        because = "which is tried once more" if self.trying else "which is faster" if self.settled else "which was not tried yet"
+        sentence = f"{self.quickest} computes it alone, {because}"
         return f"{sentence}: it is too small to share" if self.tiny else sentence
 
     @property
     def best_alone(self) -> str:
         """The device that is expected to be the fastest one alone; "" where nothing is known."""
-        return min(self.alone, key=lambda name: self.alone[name].seconds, default="")
+        return min(self.alone, key=lambda name: (self.alone[name].seconds, not self.alone[name].measured), default="")
 
     def __str__(self) -> str:
         shared = "" if self.tiny else "shared: unknown" if self.together is None else f"shared: {self.together}"
@@ -164,15 +167,11 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     """The forecast for these devices."""
     if task.tiny:
         return _of_tiny(devices, task)
-    measured = rates.seconds(devices[0].info, task.problem, task.all)
+    measured = _took(devices[0], task, task.all)
     alone = _each_alone(devices, task, measured)
     little = _little(alone) if len(alone) == len(devices) and _sure(devices, task, alone) else 0.0
     if measured is not None:
-        quickest = _quickest(ExpectedTime(measured, True), _nearby(task, alone))
-        again = _timed.get(_key(devices[0], task.problem, task.all), _TRIES) < _TRIES and not little
-        if quickest and again and measured < _WORTH * alone[quickest].seconds:
-            quickest = ""
-        return Forecast(ExpectedTime(measured, True), alone, quickest)
+        return _of_measured(devices, task, measured, alone, little)
     if len(alone) < len(devices) or (parts := task.parts()) is None:
         return Forecast(None, alone)
     size, period = parts
@@ -190,19 +189,44 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     return Forecast(together, alone, _quickest(best, _nearby(task, alone)))
 
 
+def _of_measured(devices: Sequence[Device], task: Shared, together: float, alone: Mapping[str, ExpectedTime], little: float) -> Forecast:
+    """The forecast where the seconds of all ``together`` are known: of two ways the slower one is timed again while it may be faster."""
+    shared = ExpectedTime(together, True)
+    quickest = _quickest(shared, _nearby(task, alone))
+    if quickest:
+        again = not little and tries.may_be_faster(key_of(devices[0], task.problem, task.all), together, alone[quickest].seconds)
+        return Forecast(shared, alone, "" if again else quickest)
+    measured = {device.info.id: device for device in devices if alone[device.info.id].measured and device.info.id in _nearby(task, alone)}
+    best = min(measured, key=lambda name: alone[name].seconds, default="")
+    near = bool(best) and alone[best].seconds < _CLOSE * together
+    if near and tries.is_new(key_of(measured[best], task.problem, f"alone {task.places[best]}")):
+        return Forecast(shared, alone, best, trying=True)
+    return Forecast(shared, alone)
+
+
 def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, ExpectedTime]:
     """What each device takes alone, as far as that is known. ``together``: measured seconds of all."""
+    known = {one.info.id: _took(one, task, f"alone {task.places[one.info.id]}") for one in devices}
+    kinds: dict[tuple[str, str], float] = {}
+    if None in known.values():
+        kinds = {(device_key(one.info), task.places[one.info.id]): took for one in devices if (took := known[one.info.id]) is not None}
     alone: dict[str, ExpectedTime] = {}
     for device in devices:
         name = device.info.id
-        seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
-        if seconds is not None:
+        if (seconds := known[name]) is not None:
             alone[name] = ExpectedTime(seconds, True)
+        elif kinds and (seconds := kinds.get((device_key(device.info), task.places[name]))) is not None:
+            alone[name] = ExpectedTime(seconds, like=True)
         elif shown := task.shown(device):
             alone[name] = ExpectedTime(task.work / shown)
         elif together is not None:  # it came too late for a piece
             alone[name] = ExpectedTime(together)
     return alone
+
+
+def _took(device: Device, task: Shared, what: str) -> float | None:
+    """Seconds that the whole problem took: the least of the latest times in this process, else what is stored."""
+    return tries.least(key_of(device, task.problem, what)) or rates.seconds(device.info, task.problem, what)
 
 
 def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, ExpectedTime]) -> bool:
@@ -284,13 +308,14 @@ def _at_best(alone: ExpectedTime) -> float:
     """The least seconds that a device may take alone: small pieces may hide how fast it is."""
     if alone.measured:
         return alone.seconds
-    return alone.seconds / (_HIDDEN_SHORT if alone.seconds < _SHORT else _HIDDEN)
+    return alone.seconds / (_HIDDEN_SHORT if alone.seconds < _SHORT and not alone.like else _HIDDEN)
 
 
 def learn_alone(device: Device, task: Shared, seconds: float) -> None:
     """Remember how long a device took for the whole problem."""
     what = f"alone {task.places[device.info.id]}"
     if _is_warm(device, task.problem, what, seconds):
+        tries.count(key_of(device, task.problem, what), seconds, rates.seconds(device.info, task.problem, what) is not None)
         rates.took(device.info, task.problem, what, seconds)
 
 
@@ -310,9 +335,8 @@ def learn_together(
             rates.showed(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
     if not warm:
         return
-    key = _key(devices[0], task.problem, task.all)
-    if key in _timed or rates.seconds(devices[0].info, task.problem, task.all) is None:
-        _timed[key] = _timed.get(key, 0) + 1
+    stored = rates.seconds(devices[0].info, task.problem, task.all) is not None
+    tries.count(key_of(devices[0], task.problem, task.all), seconds, stored)
     rates.took(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
         what, starting = f"starting {task.all}", max(seconds - pieces, _STARTING)
@@ -335,14 +359,12 @@ def is_first(device: Device, problem: Problem, place: str) -> bool:
 
 def _is_warm(device: Device, problem: Problem, what: str, seconds: float, making: bool = False) -> bool:
     """Whether a run says something of the next one: it is a long one, or not the first of its kind here and nothing was made ready."""
-    key = _key(device, problem, what)
+    key = key_of(device, problem, what)
     before = _runs.get(key, 0)
     _runs[key] = before + 1
-    return seconds > _LONG or before >= _COLD or (before > 0 and not making)
-
-
-def _key(device: Device, problem: Problem, what: str) -> tuple[str, ...]:
-    return device.info.id, replace(problem, layout={}).key, what
+    if making and before >= _COLD:
+        return rates.seconds(device.info, problem, what) is None
+    return seconds > _LONG or (before > 0 and not making)
 
 
 def known(engine: Engine, problem: Problem, place: str = "", least: bool = False) -> float:

@@ -64,7 +64,8 @@ def _bound(request: Request) -> BoundProblem | None:
     A problem that is too large for the device, or shared by several devices, is computed here; then the result is None.
     """
     operands = request.operands
-    if request.selector == devices.EVERY or isinstance(request.selector, (list, tuple)):
+    devices.check(request.selector, (list, tuple))
+    if isinstance(request.selector, (list, tuple)) or request.selector == devices.EVERY:
         return _by_several(request, request.selector)
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
@@ -283,7 +284,6 @@ def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -
 def _device(request: Request) -> Device:
     """The device of the operands that lie on one, else the one selected; raises ArgumentError for a conflict."""
     selector = request.selector
-    devices.check(selector)
     assert selector is None or isinstance(selector, str)  # several are dealt with before
     places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
     device: Device | None = places[0]

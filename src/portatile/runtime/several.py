@@ -30,6 +30,7 @@ from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
 from portatile.runtime.triangles import TriangleParts
+from portatile.store import device_key
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
@@ -273,7 +274,10 @@ def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
 def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
     """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
     devices = [(worker.engine, worker.task, worker.cut) for worker in workers]
-    parts = at_once.shares(devices, [known[one.share.device] for one in workers], what.key)
+    rates = [known[one.share.device] for one in workers]
+    if len({(device_key(one.engine.device.info), one.where) for one in workers}) == 1 and all(rates):
+        rates = [sum(rates) / len(rates)] * len(rates)  # what the first pieces showed differs by chance; later calls correct it
+    parts = at_once.shares(devices, rates, what.key)
     if not parts:
         return {}
     try:

@@ -153,7 +153,7 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
         return _by_threads(psi, on_device, into)
     if isinstance(into, PipelinePlace) and into.flow is not None:
         return _flowing(psi, on_device, into, into.flow)
-    with DevicePipeline(on_device.device) as flow:
+    with DevicePipeline(on_device.device, group_size(on_device.device, psi)) as flow:
         whole = _flowing(psi, on_device, into, flow)
         flow.end().wait()
     return whole
@@ -162,7 +162,7 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
 def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: DevicePipeline) -> NDArray[Any]:
     """The result for page-locked orbitals by a pipeline; it is complete after ``flow.end()``."""
     whole: NDArray[Any] | None = None
-    count, most = psi.shape[0], _group_size(on_device.device, psi, flow.beside)
+    count = psi.shape[0]
 
     def place(first: int, done: Any) -> NDArray[Any]:
         nonlocal whole
@@ -172,7 +172,7 @@ def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: DevicePi
 
     first = 0
     while first < count:
-        group = max(min(most, flow.sent, count - first), 1)  # nothing is computed beside the first orbitals
+        group = max(min(flow.group, flow.sent, count - first), 1)  # nothing is computed beside the first orbitals
         flow.through(psi[first : first + group], on_device.of, partial(place, first))
         first += group
     flow.collect()
@@ -184,7 +184,7 @@ def _by_threads(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[
     """Several threads each bring groups to the device and results back, so that the link moves one group while the host copies another."""
     device = on_device.device
     whole: NDArray[Any] | None = None
-    count, group = psi.shape[0], _group_size(device, psi)
+    count, group = psi.shape[0], group_size(device, psi)
     making, places = threading.Lock(), SimpleQueue[int]()
     for place in range(0, count, group):
         places.put(place)
@@ -224,10 +224,10 @@ def _by_threads(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[
     return whole
 
 
-def _group_size(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
+def group_size(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
     """The number of orbitals in a group: enough for each step to cost little, and few enough for several groups to overlap.
 
-    ``beside``: the devices that share a batch; their threads take turns in Python, so their groups are larger.
+    ``beside``: the devices that share a batch; what feeds them takes turns in Python, so their groups are larger.
     """
     together = _TOGETHER * beside if locked.holds(psi) else _STAGED
     count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] * beside // _AT_ONCE), 1)

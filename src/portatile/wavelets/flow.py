@@ -32,10 +32,10 @@ _SHARE = 16  # results are dropped in batches, when they hold more than 1 / _SHA
 
 
 class DevicePipeline:
-    """The pipeline of one device, for use in one thread; ``beside``: devices that share the batch. Leaving its context finishes it."""
+    """The pipeline of one device, for use in one thread, for groups of so many orbitals at most. Leaving its context finishes it."""
 
-    def __init__(self, device: Device, beside: int = 1) -> None:
-        self.beside, self.sent = beside, 0  # ``sent``: orbitals so far
+    def __init__(self, device: Device, group: int) -> None:
+        self.group, self.sent = group, 0  # ``sent``: orbitals so far
         self._device, self._default = device, device.default_queue()
         self._uploads, self._downloads = device.queue(), device.queue()
         self._lanes: deque[tuple[Memory, Event]] = deque()
@@ -50,12 +50,12 @@ class DevicePipeline:
         for queue in (self._uploads, self._default, self._downloads):
             with suppress(PortatileError):  # a device that failed cannot finish
                 queue.finish()
+        for queue in (self._uploads, self._downloads):  # first, for memory that is given back waits for all queues that there are
+            with suppress(PortatileError):
+                queue.release()
         self._held.clear()
         for memory, _ in self._lanes:
             memory.release()
-        for queue in (self._uploads, self._downloads):
-            with suppress(PortatileError):
-                queue.release()
 
     def through(self, orbitals: NDArray[Any], compute: Callable[[Buffer], Any], place: Callable[[Any], NDArray[Any]]) -> None:
         """Queue the upload of page-locked orbitals, ``compute`` of them, and the download of the result to the array from ``place``."""

@@ -6,7 +6,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,18 +21,35 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
-from portatile.runtime import batches, forecast, perform
+from portatile.runtime import batches, forecast, perform, tries
 from portatile.runtime.device_threads import Part, together
+from portatile.runtime.engine import engine_of
 from portatile.runtime.forecast import Forecast
+from portatile.runtime.in_turn import in_turn
 from portatile.runtime.pieces import Pieces, about_in_time
 from portatile.runtime.splits import Share, Split, keep
-from portatile.wavelets.batch import moved_back
+from portatile.wavelets.batch import group_size, moved_back
 from portatile.wavelets.flow import DevicePipeline, Into, PipelinePlace
 
 _MOST = 4096
-_settled: dict[tuple[object, ...], str] = {}
-"""The device that computes such batches alone from now on, by selector, what is computed, the batch's shape and dtype, and its place."""
+_CALLS, _LATER = 64, 4  # computed by one device before all are tried again; and times more of them before the time after that
+
+
+@dataclass
+class _Settled:
+    """A device that computes batches of a kind alone for the next ``left`` of ``calls`` calls; then all are timed once more."""
+
+    device: str
+    calls: int
+    left: int
+
+
+_settled: dict[tuple[object, ...], _Settled] = {}
+"""Which device computes such batches alone, by selector, what is computed, the batch's shape and dtype, and its place."""
 perform.forgetting.append(_settled.clear)
+_results: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+"""The shape and type of the latest result on the host of such a batch, by its problem."""
+_UNDER_WAY = 4  # groups of orbitals in a pipeline: on its way in, being computed, on its way back, and one that waits
 
 Compute = Callable[[slice, str, Into], Any]
 """Computes these orbitals of the batch on the device of that id; the result may be in the array that ``Into`` makes, or in another one."""
@@ -46,18 +64,25 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
     NumPy array or a Buffer; the result is on the host or on its device.
     """
     assert device is not None
+    devices.check(device, (Sequence,))
     selector = device if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
     kind = selector, what, psi.shape, psi.dtype, psi.device if isinstance(psi, Buffer) else locked.holds(psi)
-    if (alone := _settled.get(kind)) is not None:
-        return compute(slice(None), alone, locked.empty)
+    if (alone := _settled.get(kind)) is not None and alone.left > 0:
+        alone.left -= 1
+        return compute(slice(None), alone.device, locked.empty)
     named = devices.several(device)
     if len(named) == 1 or psi.ndim <= AXES or psi.shape[0] < len(named):
         return moved_back(compute(slice(None), named[0].info.id, locked.empty), psi)
     asked = _asked(psi, named, what)
+    if alone is not None and not alone.left:
+        alone.left = -1
+        tries.once_more(tries.key_of(asked.devices[0], asked.task.problem, asked.task.all))
+        asked = _asked(psi, named, what)
     if asked.told.settled and asked.task.places[asked.told.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
             _settled.clear()
-        _settled[kind] = asked.told.quickest
+        calls = _CALLS if alone is None else alone.calls * _LATER
+        _settled[kind] = _Settled(asked.told.quickest, calls, calls)
         keep(named, asked.by_one(asked.told.alone[asked.told.quickest].seconds, True))
         return compute(slice(None), asked.told.quickest, locked.empty)
     if isinstance(psi, Buffer):
@@ -102,63 +127,102 @@ def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
 
 
 def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
-    """The result, computed by all devices that take part, each in a thread of its own."""
+    """The result, computed by all devices that take part."""
     began, result, task = time.perf_counter(), _Result(psi, add), asked.task
     by_id = {one.info.id: one for one in asked.devices}
-
-    def run(share: Share, pieces: Pieces) -> None:
-        device = by_id[share.device]
-        flows = not add and isinstance(psi, np.ndarray) and locked.holds(psi) and not device.info.unified_memory
-        with DevicePipeline(device, len(by_id)) if flows else nullcontext() as flow:
-            _Member(device, task, share, flow).run(pieces, asked.orbitals, compute, result)
-
     shares = tuple(Share(name) for name in by_id)
     step = task.work / asked.orbitals
     known = {name: task.work / one.seconds / step for name, one in asked.told.alone.items()}
     pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
-    copying = [psi.device, *asked.devices] if isinstance(psi, Buffer) else []
-    together([Part(share, partial(run, share)) for share in shares], pieces, copying)
+    engines = [engine_of(one) for one in asked.devices]
+    making = sum(engine.making for engine in engines)
+    kind = task.problem.key
+    if not add and result.begin(_results.get(kind)) and not any(one.info.unified_memory for one in asked.devices):
+        _by_one_thread(psi, asked, shares, pieces, _Work(compute, result))
+    else:
+        _by_threads(psi, asked, shares, pieces, _Work(compute, result))
     whole = result.whole()
     seconds = time.perf_counter() - began
+    if isinstance(whole, np.ndarray) and not add:
+        if len(_results) >= _MOST:
+            _results.clear()
+        _results[kind] = whole.shape, whole.dtype
     warm = pieces.shown
     shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
-        forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates))
+        making = sum(engine.making for engine in engines) - making
+        forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates), making)
     far = sum(share.steps for share in shares if not by_id[share.device].info.unified_memory) / asked.orbitals
     crossed = round(far * (psi.nbytes + (0 if add else whole.nbytes))) if isinstance(psi, np.ndarray) else 0
     keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.told, crossed=crossed))
     return whole
 
 
+class _Work(NamedTuple):
+    """What is done of each piece, and where it belongs."""
+
+    compute: Compute
+    result: _Result
+
+
+def _by_threads(psi: Any, asked: _Asked, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
+    """Compute all pieces, each device in a thread of its own."""
+    by_id = {one.info.id: one for one in asked.devices}
+
+    def run(share: Share, pieces: Pieces) -> None:
+        device = by_id[share.device]
+        flows = not work.result.add and isinstance(psi, np.ndarray) and locked.holds(psi) and not device.info.unified_memory
+        with DevicePipeline(device, group_size(device, psi, len(by_id))) if flows else nullcontext() as flow:
+            _Member(device, asked, share, work, flow).run(pieces)
+
+    copying = [psi.device, *asked.devices] if isinstance(psi, Buffer) else []
+    together([Part(share, partial(run, share)) for share in shares], pieces, copying)
+
+
+def _by_one_thread(psi: NDArray[Any], asked: _Asked, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
+    """Compute all pieces of locked orbitals, which go to the devices and come back without anybody waiting for it."""
+    with ExitStack() as stack:
+        members: list[_Fed] = []
+        for device, share in zip(asked.devices, shares, strict=True):
+            flow = DevicePipeline(device, group_size(device, psi, len(shares)))
+            members.append(_Fed(device, asked, share, work, flow, stack.enter_context(ExitStack())))
+            members[-1].ending.enter_context(flow)
+        in_turn(members, pieces)
+
+
 class _Member:
     """The work of one device: one piece after another, or two at a time where it has a pipeline."""
 
-    def __init__(self, device: Device, task: forecast.Shared, share: Share, flow: DevicePipeline | None) -> None:
-        self._device, self._task, self._share, self._flow = device, task, share, flow
+    def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, flow: DevicePipeline | None) -> None:
+        self.share = share
+        self._device, self._task, self._most, self._work, self._flow = device, asked.task, asked.orbitals, work, flow
         self._under_way: deque[tuple[int, int]] = deque()
         self._ends: deque[Event | None] = deque()
         self._since = 0.0
 
-    def run(self, pieces: Pieces, most: int, compute: Compute, result: _Result) -> None:
+    def run(self, pieces: Pieces) -> None:
         """Take pieces until there are none; after an exception hand back those that are not finished."""
-        name, flow = self._share.device, self._flow
         try:
             while True:
-                piece = pieces.take(name, most, wait=not self._under_way)
+                piece = pieces.take(self.share.device, self._most, wait=not self._under_way)
                 if piece is not None:
-                    if not self._under_way:
-                        self._since = time.perf_counter()
-                    self._under_way.append(piece)
-                    result.take(piece[0], compute(slice(*piece), name, result.into(piece[0], flow)))
-                    self._ends.append(None if flow is None else flow.end())
+                    self._begin(piece)
                 elif not self._under_way:
                     return
-                if piece is None or flow is None or len(self._under_way) > 1:
+                if piece is None or self._flow is None or len(self._under_way) > 1:
                     self._finish(pieces)
         except BaseException:
-            for piece in self._under_way:
-                pieces.back(*piece)
+            self._hand_back(pieces)
             raise
+
+    def _begin(self, piece: tuple[int, int]) -> None:
+        """Compute a piece, or queue that in the pipeline."""
+        if not self._under_way:
+            self._since = time.perf_counter()
+        self._under_way.append(piece)
+        compute, result = self._work
+        result.take(piece[0], compute(slice(*piece), self.share.device, result.into(piece[0], self._flow)))
+        self._ends.append(None if self._flow is None else self._flow.end())
 
     def _finish(self, pieces: Pieces) -> None:
         """Wait for the piece that was begun first, and count it."""
@@ -168,26 +232,79 @@ class _Member:
         low, high = self._under_way.popleft()
         now = time.perf_counter()
         seconds, self._since = now - self._since, now
-        cold = forecast.is_first(self._device, self._task.problem, self._task.places[self._share.device])
-        pieces.done(self._share.device, high - low, seconds, cold)
-        self._share.seconds += seconds
-        self._share.steps += high - low
-        self._share.pieces += 1
+        cold = forecast.is_first(self._device, self._task.problem, self._task.places[self.share.device])
+        pieces.done(self.share.device, high - low, seconds, cold)
+        self.share.seconds += seconds
+        self.share.steps += high - low
+        self.share.pieces += 1
+
+    def _hand_back(self, pieces: Pieces) -> None:
+        for piece in self._under_way:
+            pieces.back(*piece)
+        self._under_way.clear()
+        self._ends.clear()
+
+
+class _Fed(_Member):
+    """A device whose pipeline is given groups of orbitals, a few at a time, by a thread that waits for none of them.
+
+    ``ending`` finishes and closes the pipeline.
+    """
+
+    def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, flow: DevicePipeline, ending: ExitStack) -> None:
+        super().__init__(device, asked, share, work, flow)
+        self._pipeline, self.ending = flow, ending
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._under_way)
+
+    def advance(self, pieces: Pieces) -> bool:
+        try:
+            with self._device.current():
+                ended = self._count_ended(pieces)
+                return self._begin_another(pieces) or ended
+        except BaseException:
+            self.ending.close()  # before others compute what is handed back
+            self._hand_back(pieces)
+            raise
+
+    def _count_ended(self, pieces: Pieces) -> bool:
+        ended = False
+        while self._ends and ((end := self._ends[0]) is None or end.done):
+            self._finish(pieces)
+            ended = True
+        return ended
+
+    def _begin_another(self, pieces: Pieces) -> bool:
+        if len(self._under_way) >= _UNDER_WAY:
+            return False
+        most = max(min(self._pipeline.group, self._pipeline.sent), 1)  # nothing is computed beside the first orbitals
+        piece = pieces.take(self.share.device, most, wait=False)
+        if piece is not None:
+            self._begin(piece)
+        return piece is not None
 
 
 class _Result:
     """Collects the results of the parts, on the host or on the device of ``psi``: concatenated, or added up."""
 
     def __init__(self, psi: Any, add: bool) -> None:
-        self._psi, self._add, self._lock = psi, add, threading.Lock()
+        self._psi, self.add, self._lock = psi, add, threading.Lock()
         self._whole: Any = None
         self._sums: dict[int, Any] = {}  # by first orbital: added in that order
+
+    def begin(self, known: tuple[tuple[int, ...], np.dtype[Any]] | None) -> bool:
+        """Make the whole array, of a ``known`` shape and type; whether it and the orbitals are locked."""
+        if known is None or isinstance(self._psi, Buffer) or not locked.holds(self._psi):
+            return False
+        return locked.holds(self._made(known[0][1:], known[1]))
 
     def into(self, first: int, flow: DevicePipeline | None = None) -> Into:
         """An ``Into`` that gives a part on the host its place in the whole array; ``flow``: the pipeline by which it may come."""
 
         def made(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-            if self._add or isinstance(self._psi, Buffer):
+            if self.add or isinstance(self._psi, Buffer):
                 return np.empty(shape, dtype)
             found: NDArray[Any] = self._made(shape[1:], np.dtype(dtype))[first : first + shape[0]]
             return found
@@ -195,10 +312,10 @@ class _Result:
         return PipelinePlace(made, flow)
 
     def _made(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """The whole array, made at the first call, for orbitals with results of this shape."""
+        """The whole array for orbitals with results of this shape, made at the first call that gives it."""
         with self._lock:
-            if self._whole is None:
-                shape = (self._psi.shape[0], *shape)
+            shape = (self._psi.shape[0], *shape)
+            if self._whole is None or self._whole.shape != shape or self._whole.dtype != dtype:  # ``begin`` may have been told another one
                 on_host = not isinstance(self._psi, Buffer)
                 self._whole = locked.empty(shape, dtype) if on_host else Buffer.empty(shape, dtype, self._psi.device)
             return self._whole
@@ -207,7 +324,7 @@ class _Result:
         """Put a part in its place, or keep it for the sum; returns when that is done."""
         if isinstance(part, Buffer):
             part.device.default_queue().finish()
-        if self._add:
+        if self.add:
             self._sums[first] = part.numpy() if isinstance(part, Buffer) else part
             return
         place = self._made(part.shape[1:], part.dtype)[first : first + part.shape[0]]
@@ -224,7 +341,7 @@ class _Result:
 
     def whole(self) -> Any:
         """The result, when all parts are taken."""
-        if not self._add:
+        if not self.add:
             return self._whole
         parts = [self._sums[first] for first in sorted(self._sums)]
         total = np.sum(parts, axis=0, dtype=parts[0].dtype)

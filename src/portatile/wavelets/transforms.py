@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from portatile.arguments import axes, foreign
 from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
@@ -16,7 +20,7 @@ from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
 from portatile.wavelets.batch import for_each, moved_to, one_device, selected
-from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
+from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER, Filter
 from portatile.wavelets.flow import Into
 from portatile.wavelets.over_devices import over_devices
 
@@ -59,7 +63,7 @@ def magicfilter3d(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return cast(Array, _one_or_each(array, axes.filters(chosen.taps), chosen.lower, "single", boundary, out, device))
+    return cast(Array, _one_or_each(array, _rows(chosen), chosen.lower, "single", boundary, out, device))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
@@ -146,17 +150,20 @@ def synthesis3d(
     return cast(Array, _one_or_each(array, banks, lowers, "synthesis", along, out, device))
 
 
+@lru_cache(maxsize=64)
+def _rows(chosen: Filter) -> tuple[NDArray[np.float64], ...]:
+    """The filter's row of taps for each axis, the same array for each call."""
+    rows = axes.filters(chosen.taps)
+    for row in rows:
+        row.flags.writeable = False
+    return rows
+
+
 @taken
 def _one_or_each(
     array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None, into: Into = locked.empty
 ) -> Any:
     """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
-
-    between = convolve.IntermediateVolumes()
-
-    def one(orbital: Any, target: Any) -> Any:
-        return convolve.passes3d(orbital, filters, lower, bank, boundary, device, target, between)
-
     if getattr(array, "ndim", AXES) != AXES + 1:
         return convolve.passes3d(array, filters, lower, bank, boundary, device, out)
     if out is not None:
@@ -175,6 +182,11 @@ def _one_or_each(
         done = convolve.batch3d(array, filters, lower, bank, boundary, device)
         if done is not None:
             return done
+    between = convolve.IntermediateVolumes()
+
+    def one(orbital: Any, target: Any) -> Any:
+        return convolve.passes3d(orbital, filters, lower, bank, boundary, device, target, between)
+
     if others:
         return foreign.through(lambda there: for_each(there, one, (), device), array)
     return for_each(array, one, (), device, into, lambda there: convolve.batch3d(there, filters, lower, bank, boundary, None))

@@ -17,7 +17,7 @@ from portatile.device.pool import Pool
 from portatile.errors import DeviceError
 
 _POOL_KEEPS = 8  # the driver's pool keeps freed memory up to this part of the device's (1/8): to map a gigabyte anew takes 4 ms
-_RECYCLED = 1 << 28  # the most bytes that are handed out again without a call of the driver
+_RECYCLED = 1 << 30  # the most bytes that are handed out again without a call of the driver
 _KEPT_EVENTS = 256  # of each kind, for later use
 
 

@@ -17,8 +17,8 @@ from portatile.errors import PortatileError
 from portatile.formatting import duration
 from portatile.records import DeviceInfo
 from portatile.store import ResultStore, device_key
+from portatile.thread_turns import short_turns
 from portatile.tuning.search import agreement, tuner
-from portatile.tuning.search.background import short_turns
 from portatile.tuning.search.cooperation import Cooperation, Participant, alone
 from portatile.tuning.search.planner import PreparedSearch
 from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult

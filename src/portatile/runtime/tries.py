@@ -1,0 +1,85 @@
+"""How often each way to compute a problem was timed in this process, and whether one that seems slower is timed again.
+
+A time may hold what happens but once: memory is mapped, pages are locked, graphs are made, parts are cut at wrong rates. So a way is given
+up after several times only, of which the least counts, and not while it gets faster. What an earlier process says of it is put to the test
+once more, as long as that costs little.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from portatile.device.base import Device
+from portatile.records import Problem
+
+_WORTH = 4.0, 4.0, 4.0, 1.5, 1.5
+"""How many times longer than another way a way may take, to be timed a second time, a third and so on before the other is preferred."""
+_WORTH_LATER = 2.0, 2.0
+"""The same of a way that an earlier process had timed: the first time counts."""
+_MOST = 8  # times while each is much less than those before
+_FASTER = 0.85  # of the least time before: much less
+_TWICE = 2
+_LATEST = 5  # times of which the least counts
+_KINDS = 4096  # ways that are remembered
+
+Key = tuple[str, ...]
+
+
+@dataclass
+class Tries:
+    """The times of a way in this process: how many, the latest of them, and whether the very latest was much less than the others.
+
+    ``stored``: an earlier process had timed it.
+    """
+
+    stored: bool
+    number: int = 0
+    latest: deque[float] = field(default_factory=lambda: deque(maxlen=_LATEST))
+    falling: bool = False
+
+
+timed: dict[Key, Tries] = {}
+
+
+def key_of(device: Device, problem: Problem, what: str) -> Key:
+    """The name of a way: ``what`` says how the problem is computed, whatever the layout of its operands."""
+    return device.info.id, replace(problem, layout={}).key, what
+
+
+def count(key: Key, seconds: float, stored: bool) -> None:
+    """Note a time of a way; ``stored``: of which something was known when this process began."""
+    if key not in timed and len(timed) >= _KINDS:
+        timed.clear()
+    tries = timed.setdefault(key, Tries(stored))
+    tries.falling = seconds < _FASTER * min(tries.latest, default=inf)
+    tries.number += 1
+    tries.latest.append(seconds)
+
+
+def least(key: Key) -> float | None:
+    """The least of the latest times of a way in this process; None where it was not timed."""
+    tries = timed.get(key)
+    return min(tries.latest, default=None) if tries is not None else None
+
+
+def may_be_faster(key: Key, seconds: float, than: float) -> bool:
+    """Whether a way that took ``seconds`` at least should be timed again, where another takes ``than``."""
+    tries = timed.get(key, Tries(True))
+    worth = _WORTH_LATER if tries.stored else _WORTH
+    if tries.falling and tries.number < _MOST:
+        return seconds < worth[0] * than
+    return tries.number < len(worth) and seconds < worth[tries.number] * than
+
+
+def is_new(key: Key) -> bool:
+    """Whether a way was timed in this process for the first time, and no more than twice: it may have been disturbed."""
+    tries = timed.get(key)
+    return tries is not None and not tries.stored and 0 < tries.number <= _TWICE
+
+
+def once_more(key: Key) -> None:
+    """Let a way that was given up be timed again, once; what it takes may have changed."""
+    tries = timed.setdefault(key, Tries(True))
+    tries.number, tries.falling = len(_WORTH_LATER if tries.stored else _WORTH) - 1, False
