@@ -182,11 +182,10 @@ def _by_threads(psi: Any, asked: _Asked, shares: Sequence[Share], pieces: Pieces
 def _by_one_thread(psi: NDArray[Any], asked: _Asked, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
     """Compute all pieces of locked orbitals, which go to the devices and come back without anybody waiting for it."""
     with ExitStack() as stack:
-        members: list[_Fed] = []
-        for device, share in zip(asked.devices, shares, strict=True):
-            flow = DevicePipeline(device, group_size(device, psi, len(shares)))
-            members.append(_Fed(device, asked, share, work, flow, stack.enter_context(ExitStack())))
-            members[-1].ending.enter_context(flow)
+        members = [
+            _Fed(device, asked, share, work, group_size(device, psi, len(shares)), stack.enter_context(ExitStack()))
+            for device, share in zip(asked.devices, shares, strict=True)
+        ]
         in_turn(members, pieces)
 
 
@@ -248,12 +247,12 @@ class _Member:
 class _Fed(_Member):
     """A device whose pipeline is given groups of orbitals, a few at a time, by a thread that waits for none of them.
 
-    ``ending`` finishes and closes the pipeline.
+    ``group``: orbitals at most; ``ending`` finishes and closes the pipeline.
     """
 
-    def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, flow: DevicePipeline, ending: ExitStack) -> None:
-        super().__init__(device, asked, share, work, flow)
-        self._pipeline, self.ending = flow, ending
+    def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, group: int, ending: ExitStack) -> None:
+        super().__init__(device, asked, share, work, None)
+        self._group, self._ending = group, ending
 
     @property
     def busy(self) -> bool:
@@ -265,7 +264,7 @@ class _Fed(_Member):
                 ended = self._count_ended(pieces)
                 return self._begin_another(pieces) or ended
         except BaseException:
-            self.ending.close()  # before others compute what is handed back
+            self._ending.close()  # before others compute what is handed back
             self._hand_back(pieces)
             raise
 
@@ -279,7 +278,9 @@ class _Fed(_Member):
     def _begin_another(self, pieces: Pieces) -> bool:
         if len(self._under_way) >= _UNDER_WAY:
             return False
-        most = max(min(self._pipeline.group, self._pipeline.sent), 1)  # nothing is computed beside the first orbitals
+        if self._flow is None:
+            self._flow = self._ending.enter_context(DevicePipeline(self._device, self._group))
+        most = max(min(self._group, self._flow.sent), 1)  # nothing is computed beside the first orbitals
         piece = pieces.take(self.share.device, most, wait=False)
         if piece is not None:
             self._begin(piece)
