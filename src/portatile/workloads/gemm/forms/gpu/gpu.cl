@@ -352,8 +352,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
 {% endif %}
     }
-{{ "    }
-" if turned }}
+{% if turned %}
+    }
+{% endif %}
+
 {% if KG > 1 %}
 {% include "team_sums.cl" %}
 {% endif %}
