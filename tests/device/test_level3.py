@@ -18,6 +18,7 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.point import pipeline
+from portatile.workloads.gemm.forms.gpu.triangle import doubled
 from support.checking import check
 from support.seeds import new_seed
 
@@ -228,6 +229,7 @@ _TILED = (
     replace(pipeline(2, (8, 8), (1, 2), 8, 2, 4, double=0), RASTER=8, PACK_B=True),
     replace(pipeline(2, (8, 8), (1, 1), 8, 3, 4, double=1), KEEP=True),
     replace(pipeline(4, (8, 8), (1, 1), 16, 2, 4), TURN=True),
+    replace(pipeline(2, (8, 8), (2, 1), 8, 2, 4, double=0), PACK_A=True, PACK_B=True),
 )
 _STRUCTURED = [
     *(("syrk", {"uplo": uplo, "trans": trans}) for uplo, trans in itertools.product("LU", "NT")),
@@ -257,6 +259,31 @@ def test_tiles_of_a_gpu_leave_out_what_is_zero(
         assert verdict.ok, f"{problem}: {verdict.message}"
 
 
+_SQUARE = pipeline(4, (8, 8), (1, 1), 8, 2, 4)
+_BOTH = (
+    _SQUARE,
+    replace(_SQUARE, DOUBLE=0, PAD=4),
+    replace(_SQUARE, PACK_A=True, PACK_B=True),
+    replace(_SQUARE, KEEP=True, STAGES=3, DOUBLE=1),
+)
+
+
+@pytest.mark.parametrize(("place", "uplo", "trans"), list(itertools.product(range(len(_BOTH)), "LU", "NT")))
+def test_both_products_of_syr2k_at_once(device: Device, place: int, uplo: str, trans: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan that NVIDIA's GPUs get, without matrix units: tiles on the diagonal and beside it, whole ones and parts."""
+    point, syr2k = _BOTH[place].lowered(device.info), workloads.get("syr2k")
+    monkeypatch.setattr(zeros, "doubled", lambda called, *_: (point, doubled(called.sizes["n"], point.rows)))
+    rng = np.random.default_rng(new_seed(f"{place}{uplo}{trans}"))
+    config = {"JOIN": True, "NB": 0, "WGS": 32}
+    for sizes in ({"n": 70, "k": 20}, {"n": 32, "k": 9}, {"n": 96, "k": 50}):
+        problem = syr2k.problem(sizes, "float32", {"uplo": uplo, "trans": trans})
+        plan = syr2k.plan(problem, config, replace(device.info, kind="gpu"))
+        with monkeypatch.context() as patched:
+            patched.setattr(type(syr2k), "plan", lambda *_, plan=plan: plan)
+            verdict = check(device, syr2k, problem, config, rng)
+        assert verdict.ok, f"{problem}: {verdict.message}"
+
+
 @pytest.mark.parametrize("group", [32, 256])
 @pytest.mark.parametrize(
     ("dtype", "mirror", "side", "uplo"),
@@ -266,6 +293,7 @@ def test_symm_expands_squares_of_a_triangle(
     device: Device, dtype: str, mirror: str, side: str, uplo: str, group: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel that GPUs get, on every device: even and odd numbers of squares, and parts of them."""
+    monkeypatch.setattr("portatile.workloads.symm.reads_triangle", lambda *_: False)
     if group > device.info.max_work_group_size:
         pytest.skip("no such groups")
     symm = workloads.get("symm")

@@ -12,7 +12,7 @@ import pytest
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.records import Config, DeviceInfo, Layout, Problem
-from portatile.workloads import blocks
+from portatile.workloads import blocks, operands, symm
 from portatile.workloads.gemm.forms.gpu.point import Gpu, pipeline
 from portatile.workloads.gemm.storage import k_fast
 from portatile.workloads.triangular import inverses
@@ -116,4 +116,25 @@ def test_symmetric_factors(device: Device, side: str, uplo: str, trans: str, mir
         sizes = {"batch": int(rng.integers(1, 5)), "m": int(rng.integers(1, 80)), "n": int(rng.integers(1, 80))}
         options = {"side": side, "uplo": uplo, "trans_b": trans, "mirror": mirror}
         problem = stack("symm_batched", sizes, dtype, options, int(rng.integers(4)), shared=rng.random() < 0.3)
+        right(device, problem, {"WGS": 64}, info, f"{seed}{dtype}", monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("side", "uplo", "trans", "split"), [(*case, 1 + at % 2) for at, case in enumerate(itertools.product("LR", "LU", "NT"))]
+)
+def test_one_symmetric_factor(device: Device, side: str, uplo: str, trans: str, split: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which the product reads a triangle, with all of k or a part of it in a group."""
+    seed = f"{side}{uplo}{trans}"
+    rng = np.random.default_rng(new_seed(seed))
+    info = as_nvidia(monkeypatch, device, rng)
+    small = vars(blocks)["in_stacks"]
+    monkeypatch.setattr(blocks, "in_stacks", lambda *given: replace(small(*given), SPLIT_K=split))
+    monkeypatch.setattr(symm, "reads_triangle", lambda *_: True)
+    for dtype in ("float32", "complex64"):
+        order, other = int(rng.integers(16, 80)), int(rng.integers(1, 80))
+        sizes = {"m": order, "n": other} if side == "L" else {"m": other, "n": order}
+        bare = symm.workload.problem(sizes, dtype, {"side": side, "uplo": uplo, "trans_b": trans})
+        layout = {name: operands.padded(shape, 3, 5, 16) for name, shape in symm.workload.shapes(bare).items()}
+        problem = symm.workload.problem(sizes, dtype, bare.options, layout)
+        assert "gemm" in symm.workload.plan(problem, {"WGS": 64}, info).steps[0].kernel  # type: ignore[union-attr]
         right(device, problem, {"WGS": 64}, info, f"{seed}{dtype}", monkeypatch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import portatile
 from portatile import Buffer
 from portatile.device.base import Device
-from portatile.workloads import blocks
+from portatile.workloads import blocks, symm
 from portatile.workloads.gemm.forms.gpu.point import matrix
 
 TILES = {"rows": matrix((2, 1), (1, 2), 16, 3, lanes=8), "columns": matrix((1, 1), (2, 1), 16, 2, double=2, lanes=4)}
@@ -61,3 +62,22 @@ def test_complex_updates_and_triangles(gpu: Device, tile: str, trans: str, monke
         stored = np.where(np.tri(order, k=-1, dtype=bool), t, np.nan)
         result = portatile.trmm(Buffer.from_numpy(stored, gpu), Buffer.from_numpy(b, gpu), uplo="L", trans=trans, diag="U")  # type: ignore[arg-type]
         np.testing.assert_allclose(result.numpy(), half @ b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.drawn(1)
+@pytest.mark.parametrize("sharing", [{}, {"SPLIT_K": 2, "JOIN": True}, {"SPLIT_K": 2, "CLUSTER": 2}])
+@pytest.mark.parametrize(("side", "uplo"), [("L", "U"), ("R", "L")])
+def test_one_symmetric_matrix(gpu: Device, sharing: dict[str, Any], side: str, uplo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one product reads its triangle, by a group for each tile or by several that share k."""
+    monkeypatch.setattr(blocks, "in_stacks", lambda *_: replace(TILES["rows" if side == "L" else "columns"], **sharing))
+    monkeypatch.setattr(symm, "reads_triangle", lambda *_: True)
+    rng = np.random.default_rng(8)
+    order, other = 75, 21
+    m, n = (order, other) if side == "L" else (other, order)
+    a, b, c = (rng.random(shape) - 0.5 for shape in ((order, order), (m, n), (m, n)))
+    read = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
+    half = np.where(read, a, 0)
+    whole = half + half.T - np.diag(np.diag(a))
+    given = [Buffer.from_numpy(x, gpu) for x in (np.where(read, a, np.nan), b, c)]
+    out = portatile.symm(*given, side=side, uplo=uplo, alpha=0.5, beta=2.0)  # type: ignore[arg-type]
+    np.testing.assert_allclose(out.numpy(), 0.5 * (whole @ b if side == "L" else b @ whole) + 2 * c, rtol=1e-12, atol=1e-12)

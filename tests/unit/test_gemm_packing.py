@@ -11,6 +11,7 @@ from portatile import workloads
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.target import EARLY_START
 from portatile.workloads.gemm.forms.gpu.point import pipeline
+from portatile.workloads.gemm.plan import Triangle, build
 from support.checking import check
 from support.gemm import CPU, GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
@@ -37,7 +38,9 @@ def test_both_operands_are_packed_by_one_launch(trans: str, dtype: str) -> None:
 
 
 def test_who_packs_both_in_one_launch() -> None:
-    """Not a single operand, a stack, or a processor, whose work-items pack slices; the panels are those of two launches."""
+    """Not a single operand, a stack, a triangular one, or a processor, whose work-items pack slices; the panels are those of two launches.
+    A product of which a triangle is wanted does.
+    """
     case = problem(100, 50, 30)
     plan = WORKLOAD.plan(case, POINT.config(), GPU)
     assert [(one.name, one.nbytes) for one in plan.temporaries] == [("a_panels", 128 * 32 * 4), ("b_panels", 64 * 32 * 4)]
@@ -48,5 +51,13 @@ def test_who_packs_both_in_one_launch() -> None:
     stacks = workloads.get("gemm_batched")
     stack = stacks.problem({"m": 100, "n": 50, "k": 30, "batch": 3})
     assert [step.kernel for step in launches(stacks.plan(stack, POINT.config(batched=True), GPU))] == ["gemm_pack", "gemm_pack", "gemm"]
+    updates = {}
+    for name, point in (("square", POINT), ("oblong", replace(POINT, TRR=2))):
+        triangle = Triangle("c", "above", mirrored=True)
+        transposed = problem(100, 100, 30, options={"trans_a": "N", "trans_b": "T"})
+        updates[name] = [step.kernel for step in launches(build(transposed, point, GPU, triangle=triangle))]
+    assert updates == {"square": ["gemm_pack", "gemm"], "oblong": ["gemm_pack", "gemm"]}
+    zero = build(case, POINT, GPU, triangle=Triangle("a", "above"))
+    assert [step.kernel for step in launches(zero)] == ["gemm_pack", "gemm_pack", "gemm"]
     packed = {**WORKLOAD.default(problem(600, 600, 600), CPU), "SM": False, "PACK_A": True, "PACK_B": True}
     assert [step.kernel for step in launches(WORKLOAD.plan(problem(600, 600, 600), packed, CPU))][:2] == ["gemm_pack", "gemm_pack"]

@@ -9,7 +9,7 @@ import pytest
 from portatile import workloads
 from portatile.records import Launch, Layout
 from portatile.workloads.gemm.forms.gpu import costs, ranking
-from portatile.workloads.gemm.forms.gpu.default import in_stacks
+from portatile.workloads.gemm.forms.gpu.default import in_stacks, reads_triangle
 from portatile.workloads.gemm.reals import computed
 from support.gemm import GPU, WORKLOAD, launches, problem
 
@@ -44,6 +44,37 @@ def test_groups_of_a_stack_share_long_sums() -> None:
     stack = STACKS.problem({"batch": 2, "m": 32, "n": 32, "k": 20000}, "float32")
     assert int(STACKS.default(stack, GPU)["SPLIT_K"]) > 1
     assert in_stacks(problem(32, 32, 20000), GPU, 2).SPLIT_K == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_elements_of_a_symmetric_operand_have_a_price(dtype: str) -> None:
+    """So that its tiles have few of its rows for as many multiply-adds, and it is neither packed nor copied along k."""
+    case = WORKLOAD.problem({"m": 256, "n": 256, "k": 256}, dtype, {"trans_a": "N", "trans_b": "N"})
+    reals = computed(case)
+    known = costs.known(GPU, reals.dtype)
+    assert known is not None
+    for operand, along in (("a", "columns"), ("b", "rows")):
+        plain, mirrored = (
+            ranking.candidates(reals, GPU, GPU.local_memory, known, alone=True, count=64, mirrored=name) for name in ("", operand)
+        )
+        free, dear = (
+            ranking.candidates(reals, GPU, GPU.local_memory, replace(known, mirrored=price), count=64, mirrored=operand)
+            for price in (0, 90)
+        )
+        best, least = (ranked.point(int(ranked.took.argmin())) for ranked in (dear, free))
+        assert getattr(best, along) >= getattr(least, along)
+        assert mirrored.took.min() > free.took.min()
+        assert len(plain) > 0
+        some = [mirrored.point(which) for which in range(0, len(mirrored), 97)]
+        assert not any(getattr(point, f"PACK_{operand.upper()}") or (point.MMA and point.DOUBLE == 2) for point in some)
+
+
+def test_large_symmetric_matrices_of_a_stack_are_expanded() -> None:
+    """On matrix units, where an element costs more than expanding it; without known constants from a certain order on."""
+    for gpu in (GPU, replace(GPU, architecture="sm_70")):
+        small, large = (reads_triangle(WORKLOAD.problem(dict.fromkeys("mnk", order), "float64"), gpu, 8, "a") for order in (64, 2048))
+        assert small
+        assert not large
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

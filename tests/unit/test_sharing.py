@@ -33,6 +33,19 @@ def test_quarters_where_they_fill_the_device_once(dtype: str) -> None:
     assert (point.rows, point.columns) == (128, 128)
 
 
+@pytest.mark.parametrize(("order", "side"), [(2048, 128), (3000, 64), (6000, 64), (7001, 64)])
+def test_the_power_limit_makes_rates_alike(order: int, side: int) -> None:
+    """Where clocks follow it, small square tiles waste less of a last wave and of the diagonal."""
+    point, sharing = zeros.shared(product(order), GPU, LOWER)
+    assert (point.rows, point.columns) == (side, side)
+    assert isinstance(sharing, Quarters) == (order % 2 == 0)
+    assert zeros.shared(product(order), GPU, replace(LOWER, mirrored=False))[0].rows in (64, 128)
+    both = zeros.doubled(product(order), GPU)
+    assert both is not None
+    assert both[0].rows == both[0].columns == side
+    assert both[1].elements == side * side
+
+
 @pytest.mark.parametrize(("order", "pad"), [(2047, 0), (2048, 1)])
 def test_no_quarters_where_c_is_not_stored_in_vectors(order: int, pad: int) -> None:
     assert not isinstance(zeros.shared(product(order, pad=pad), GPU, LOWER)[1], Quarters)
@@ -60,7 +73,12 @@ def test_panels_of_a_mirrored_operand_are_packed_once() -> None:
         [step.kernel for step in build(product(300, "float32"), point, GPU, triangle=one).steps if isinstance(step, Launch)]
         for one in (LOWER, replace(LOWER, mirrored=False))
     ]
-    assert launches == [["gemm_pack", "gemm"], ["gemm_pack", "gemm_pack", "gemm"]]
+    assert launches == [["gemm_pack", "gemm"]] * 2
+    panels = [
+        {one.name for one in build(product(300, "float32"), point, GPU, triangle=one).temporaries}
+        for one in (LOWER, replace(LOWER, mirrored=False))
+    ]
+    assert panels == [{"a_panels"}, {"a_panels", "b_panels"}]
 
 
 def test_what_shared_tiles_keep_counts_as_local_memory() -> None:
@@ -83,6 +101,14 @@ def test_syr2k_of_float64_is_one_launch_where_that_pays(order: int, trans: str, 
     layout = {"b": Layout((order + pad, 1), 0, 128)}
     problem = syr2k.problem({"n": order, "k": order}, "float64", {"trans": trans}, layout)
     assert len(syr2k.plan(problem, syr2k.default(problem, GPU), GPU).steps) == launches
+
+
+@pytest.mark.parametrize(("order", "terms", "launches"), [(4000, 64, 1), (1000, 1000, 2), (300, 80, 2)])
+def test_syr2k_of_float32_is_one_launch_where_sums_are_short(order: int, terms: int, launches: int) -> None:
+    syr2k = workloads.get("syr2k")
+    problem = syr2k.problem({"n": order, "k": terms})
+    plan = syr2k.plan(problem, syr2k.default(problem, GPU), GPU)
+    assert sum(not (isinstance(step, Launch) and step.kernel == "gemm_pack") for step in plan.steps) == launches
 
 
 def test_a_rate_that_nothing_bounds_is_that_of_the_mirror_image() -> None:

@@ -12,6 +12,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.forms.gpu import default
 from portatile.workloads.gemm.forms.gpu.default import alone, in_stacks
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.plan import Triangle, build
@@ -84,6 +85,21 @@ def whole(
     return _bound(problem, called, plan)
 
 
+def mirrored(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    trans: tuple[str, str],
+    factors: tuple[Factor, Factor],
+    triangle: Triangle,
+    device: DeviceInfo,
+) -> Plan:
+    """As ``product``, in one launch that reads the stored triangle of a symmetric operand, on NVIDIA's GPUs."""
+    called = product(problem, sizes, operands, trans, factors)
+    tile = in_stacks(computed(called.problem), device, 1, "", triangle.operand).mirroring(triangle.operand)
+    return _bound(problem, called, build(called.problem, tile, device, triangle=triangle))
+
+
 def doubled(problem: Problem, called: Call, triangle: Triangle, device: DeviceInfo) -> Plan:
     """The product ``called`` of op(a) and op(b) with op(b) op(a) added to it, of which a triangle is wanted, where ``zeros.doubled``."""
     found = zeros.doubled(called.problem, device)
@@ -119,10 +135,24 @@ def small_stack(
 ) -> Plan:
     """As ``stack``, of op(a) and op(b), with the tile that such a stack of whole products has: small matrices do not leave it empty."""
     one = _first(problem, sizes, operands, trans)
-    tile = in_stacks(computed(one), device, count, "" if triangle.symmetric else triangle.operand)
-    if triangle.symmetric:
-        tile = tile.mirroring(triangle.operand)
+    zeros, mirrored = ("", triangle.operand) if triangle.symmetric else (triangle.operand, "")
+    tile = in_stacks(computed(one), device, count, zeros, mirrored)
+    tile = tile.mirroring(mirrored) if mirrored else tile
     return _stacked(problem, one, operands, factors, triangle, device, tile, count)
+
+
+def reads_triangle(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    trans: tuple[str, str],
+    triangle: Triangle,
+    device: DeviceInfo,
+    count: int,
+) -> bool:
+    """Whether ``mirrored``, or ``small_stack`` with a symmetric ``triangle``, is estimated to be faster than expanding the matrices."""
+    one = product(problem, sizes, operands, trans, (1.0, 0.0)).problem
+    return default.reads_triangle(computed(one), device, count, triangle.operand)
 
 
 def _first(problem: Problem, sizes: tuple[int, int, int], operands: Mapping[str, tuple[str, Layout]], trans: tuple[str, str]) -> Problem:

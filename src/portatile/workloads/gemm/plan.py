@@ -154,9 +154,9 @@ class _Steps:
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
-        self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
-        kept = _KEPT if self.stream is not None else 0
-        self.local_argument = self.local_bytes + kept > device.static_local
+        exchanged = stream.elements * problem.itemsize if isinstance(stream, Doubled) else 0
+        self.local_bytes = max(point.local_bytes(problem.itemsize, k_fast(problem, "a")), exchanged)
+        self.local_argument = self.local_bytes + _KEPT * (self.stream is not None) > device.static_local
         self.temporaries: list[Temporary] = []
         self.places: dict[str, OperandPlace] = {}  # of A and B where the product reads them
 
@@ -190,7 +190,8 @@ class _Steps:
         """The launches that pack, copy or convert A and B, and the product's arguments for both."""
         steps: list[Launch] = []
         args: list[Arg] = []
-        together = self.batch is None and self.triangle is None and packing.takes_both(self.problem, self.point)
+        apart = self.triangle is not None and (self.triangle.operand != "c" or self._same_panels())
+        together = self.batch is None and not apart and packing.takes_both(self.problem, self.point)
         if together:
             launch, panels = packing.both(self.problem, self.point, self.depth, self.names)
             steps.append(launch)
@@ -291,9 +292,8 @@ class _Steps:
         depth = self.depth
         layout = self.problem.layout[name]
         panels, width = self._panels(name)
-        count, batched = 1, self.batch is not None
-        if self.batch is not None and self._step(name):  # what all problems share is packed once
-            count = self.count
+        batched = self.batch is not None
+        count = self.count if self.batch is not None and self._step(name) else 1  # what all problems share is packed once
         self.temporaries.append(Temporary(f"{name}_panels", count * panels * width * depth * self.problem.itemsize))
         serial = self.point.SERIAL
         span, steps = _spans(self.problem, width, k_fast(self.problem, name))

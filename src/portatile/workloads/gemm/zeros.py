@@ -36,11 +36,16 @@ def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Po
 
 
 def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
-    """The point and the groups for op(A) op(B) + op(B) op(A), of which a triangle is wanted, in one launch: on matrix units, with B stored
-    as A is, and complex elements of both aligned. None where that is not possible, or where two launches are estimated to be faster.
+    """The point and the groups for op(A) op(B) + op(B) op(A), of which a triangle is wanted, in one launch: on NVIDIA's GPUs, with B stored
+    as A is; elements of complex ones are on matrix units, and aligned. None where that is not possible, or where two launches are estimated
+    to be faster.
     """
     reals = computed(problem)
     a, b = (reals.layout[name] for name in "ab")
     alike = a.strides == b.strides and a.vector_width(reals.itemsize) == b.vector_width(reals.itemsize)
-    alike = alike and all(in_place(reals, name) or parted(reals, name) for name in "ab")
+    if not alike or not device.nvidia:
+        return None
+    if problem.dtype == "float32":
+        return sharing.doubled_by_ranking(reals, device)
+    alike = all(in_place(reals, name) or parted(reals, name) for name in "ab")
     return sharing.doubled(reals, device) if alike and problem.dtype in ("float64", "complex128") and matrix_units(device) else None

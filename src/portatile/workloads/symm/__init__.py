@@ -10,7 +10,7 @@ from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Pla
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
-from portatile.workloads import blocks, structured
+from portatile.workloads import blocks, precisions, structured
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
@@ -27,8 +27,8 @@ class Symm(structured.RealOrComplex):
 
     name = "symm"
     meanings: Mapping[str, str] = {
-        "WGS": "Work-items of a group of the kernel that expands A; it makes no difference on a processor. The product is a problem of "
-        "gemm.",
+        "WGS": "Work-items of a group of the kernel that expands A; it makes no difference on a processor, and where one product reads the "
+        "triangle itself, as small or narrow ones do on NVIDIA's GPUs. The product of an expanded A is a problem of gemm.",
     }
     products = True
     sizes: Mapping[str, str] = {"m": "rows of C", "n": "columns of C"}
@@ -50,20 +50,24 @@ class Symm(structured.RealOrComplex):
         return {"a": (order, order), "b": (m, n) if problem.options["trans_b"] in ("N", "R") else (n, m), "c": (m, n)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The work-group."""
-        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32")
-        return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
+        """The work-group, if there is a kernel beside the product."""
+        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32", "alone == 0 or WGS == alone")
+        alone = structured.largest_group(device) if reads_triangle(problem, device) else 0
+        return ParameterSpace({"WGS": structured.GROUPS}, rules, {**device.facts(), "alone": alone})
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The largest group, so that a square's rows are under way at once."""
+        """The largest group, so that a square's rows are under way at once; of no account where the product reads the triangle itself."""
         return {"WGS": 32 if device.kind == "cpu" else structured.largest_group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Expansion and product; no step for an empty C."""
+        """Expansion and product, or one product that reads the triangle; no step for an empty C."""
         blocks.check(problem)
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         if m == 0 or n == 0:
             return Plan(())
+        if not blocks.stacked(problem) and reads_triangle(problem, device):
+            sizes, operands, how, triangle = product_of(problem, {name: (name, layout) for name, layout in problem.layout.items()})
+            return blocks.mirrored(problem, sizes, operands, how, ("alpha", "beta"), triangle, device)
         full = Layout((blocks.padded(order), 1))
         upper = problem.options["uplo"] == "U"
         serial, group = device.kind == "cpu", int(config["WGS"])
@@ -121,6 +125,19 @@ class Symm(structured.RealOrComplex):
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders that nothing divides, with padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (45, 37), (67, 20), (33, 130)))
+
+
+def reads_triangle(problem: Problem, device: DeviceInfo, count: int = 1) -> bool:
+    """Whether a product, or each of a stack of ``count`` like this one, reads an element of the symmetric matrix from where it or its
+    mirror image is stored: on NVIDIA's GPUs, if that is estimated to be faster than expanding the matrices.
+    """
+    symmetric = problem.options.get("mirror", "T") == "T"  # nothing is conjugated on the way
+    aligned = problem.layout["a"].alignment % problem.itemsize == 0  # complex elements are copied as one
+    native = blocks.precision(problem) == precisions.NATIVE
+    if not (device.nvidia and symmetric and aligned and native) or 0 in problem.sizes.values():
+        return False
+    sizes, operands, how, triangle = product_of(problem, {name: (name, layout) for name, layout in problem.layout.items()})
+    return blocks.reads_triangle(problem, sizes, operands, how, triangle, device, count)
 
 
 def product_of(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
-from portatile.workloads import blocks, structured, symm
-from portatile.workloads.batched import Batched, Strides, native, stack_of
-
-_MIRRORED = 256  # the order of matrices of which a product reads one triangle sooner than they are expanded, at most
+from portatile.workloads import blocks, symm
+from portatile.workloads.batched import Batched, Strides, native, one_of, stack_of
 
 
 class SymmBatched(Batched, symm.Symm):
@@ -27,10 +25,8 @@ class SymmBatched(Batched, symm.Symm):
         return super().default(problem, device) if self.products_alone(problem, device) else self.single.default(problem, device)
 
     def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
-        """On NVIDIA's GPUs, where a product reads each element of a small symmetric matrix from where it or its mirror image is stored."""
-        symmetric = problem.options.get("mirror", "T") == "T"  # nothing is conjugated on the way
-        aligned = problem.layout["a"].alignment % problem.itemsize == 0  # complex elements are copied as one
-        return device.nvidia and symmetric and aligned and 0 < structured.order(problem) <= _MIRRORED and 0 not in problem.sizes.values()
+        """Where products read the triangle themselves."""
+        return symm.reads_triangle(one_of(problem), device, problem.sizes["batch"])
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One product of all matrices where it reads the triangle itself; else as of any stack."""

@@ -11,7 +11,7 @@ from portatile.workload import Member, Operand
 from portatile.workloads import blocks, precisions, structured
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.plan import Triangle
-from portatile.workloads.syrk import Syrk, kinds
+from portatile.workloads.syrk import Syrk, hermitian, kinds
 
 _TRANS = ("N", "T", "NT", "TN", "C", "R", *(a + b for a in "NTCR" for b in "NTCR" if a != b and a + b not in ("NT", "TN")))
 _SQUARE = 32  # that a work-group adds of a block and its transpose
@@ -31,7 +31,7 @@ class Syr2k(Syrk):
     name = "syr2k"
     meanings: Mapping[str, str] = {
         "JOIN": "One product, of [A B] and the transpose of [B A], which leaves out the tiles of the other triangle: on a processor and, "
-        "without a copy of A and B, for float64 and complex128 on matrix units.",
+        "without a copy of A and B, on NVIDIA's GPUs.",
         "NB": "Order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C; the other product is its "
         "transpose. Outside of these blocks both products are added to C. 0: one block, so that all of it is one product.",
         "WGS": "Work-items of a group of the other kernels.",
@@ -77,7 +77,7 @@ class Syr2k(Syrk):
         if n == 0:
             return Plan(())
         if config["JOIN"] and problem.sizes["k"] > 0:
-            triangle = Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
+            triangle = Triangle("c", "below" if problem.options["uplo"] == "U" else "above", hermitian=hermitian(problem))
             return self._joined(problem, device) if device.kind == "cpu" else blocks.doubled(problem, _both(problem), triangle, device)
         width, count = blocks.padded(nb), -(-n // nb)
         fold = self._fold(problem, nb, width, group, device.kind == "cpu")
@@ -131,14 +131,13 @@ def _both(problem: Problem) -> Call:
     """The first product, from which the groups of one launch go on to the second."""
     n, k, trans = problem.sizes["n"], problem.sizes["k"], str(problem.options["trans"])
     operands = {name: (name, problem.layout[name]) for name in "abc"}
-    return blocks.product(problem, (n, n, k), operands, (trans, "T" if trans == "N" else "N"), ("alpha", "beta"))
+    return blocks.product(problem, (n, n, k), operands, (trans, blocks.transposed(trans, hermitian(problem))), ("alpha", "beta"))
 
 
 def _doubles(problem: Problem, device: DeviceInfo) -> bool:
     """Whether one launch computes both products, which are estimated to be faster so."""
-    symmetric = problem.options.get("mirror", "T") == "T" and problem.options["trans"] in ("N", "T")  # one factor for both products
     return (
-        symmetric
+        len(str(problem.options["trans"])) == 1  # A and B are read alike
         and blocks.precision(problem) == precisions.NATIVE
         and problem.sizes["n"] * problem.sizes["k"] > 0
         and zeros.doubled(_both(problem).problem, device) is not None

@@ -34,9 +34,9 @@ class Costs:
     Megabytes a microsecond: ``packed``, ``added``, ``cached``, ``read`` and ``stored`` by the whole device. By one group: ``first``, of the
     stages before it multiplies, ``alone``, of sums that the last one of four warps adds, ``gathered``, of those of a cluster.
 
-    Multiply-adds that take as long as one element more: ``columns``, ``elements``, ``dots`` and ``shifted`` for one that is copied in
-    that way (see ``variants``), ``torn`` for one of rows that begin in the middle of what memory reads together. ``held`` is the part
-    of this that remains where elements go through registers.
+    Multiply-adds that take as long as one element more: ``columns``, ``elements``, ``dots``, ``shifted`` and ``mirrored`` for one that is
+    copied in that way (see ``variants``), ``torn`` for one of rows that begin in the middle of what memory reads together. ``held`` is
+    the part of this that remains where elements go through registers.
 
     Factors: ``transposed`` and ``kept`` of the multiply-adds' time; ``ragged`` of the time to store C where its rows are not aligned.
 
@@ -74,6 +74,7 @@ class Costs:
     ragged: float = 1.5
     torn: float = 2.0
     shifted: float = 8.0
+    mirrored: float = 24.0
 
     def filled(self, across: Any, steps: Any, itemsize: int) -> Any:
         """Microseconds until groups multiply whose tiles have so many rows and columns together, and so many steps of k before that."""

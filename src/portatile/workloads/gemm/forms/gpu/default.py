@@ -28,6 +28,8 @@ _DEEP = 16  # groups that share one tile's k from which there is nothing but k t
 _STREAMED = 3.0  # what copying the operands of a tile costs, beside 1 for multiplying them, times the perimeter over the area
 _BANDED = 1024  # tiles from which one operand is larger than the last cache, and neighbouring groups had better share both
 _BETTER = 0.95  # of the cost of a larger tile: what a smaller one must come down to
+_MIRRORED = 256  # order up to which a product reads a triangle itself, where no estimate tells: of stacks
+_EXPANDED = 0.9  # microseconds to expand a megabyte of symmetric matrices
 _FILLED = 0.6  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
 
@@ -54,12 +56,32 @@ def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
     return found if _single(found) else replace(found, TAIL=0, SPLIT_K=1)
 
 
-def in_stacks(problem: Problem, device: DeviceInfo, count: int, zeros: str = "") -> Gpu:
-    """The point for a stack of ``count`` small products on NVIDIA's GPUs, in one launch; ``zeros`` as for ``alone``."""
-    if count == 1 or not _reals_estimated(problem, device):
+def in_stacks(problem: Problem, device: DeviceInfo, count: int, zeros: str = "", mirrored: str = "") -> Gpu:
+    """The point for a stack of ``count`` small products on NVIDIA's GPUs, in one launch; ``zeros`` as for ``alone``, ``mirrored``: the
+    operand, if any, that is symmetric, with one triangle stored.
+    """
+    if (count == 1 and not mirrored) or not _reals_estimated(problem, device):
         return _nvidia(problem, device, count)
-    found = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, count=count)
+    found = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, count=count, mirrored=mirrored)
     return _nvidia(problem, device, count) if found is None else found
+
+
+def reads_triangle(problem: Problem, device: DeviceInfo, count: int, operand: str) -> bool:
+    """Whether ``count`` products are estimated to be faster that read the one stored triangle of a symmetric A or B than those of matrices
+    that are expanded before.
+    """
+    order = problem.sizes["k"]
+    known = costs.known(device, problem.dtype) if _reals_estimated(problem, device) else None
+    if known is None:
+        return count > 1 and order <= _MIRRORED
+    least = {
+        name: ranking.candidates(problem, device, local_limit(device), known, alone=True, count=count, mirrored=name).took.min(
+            initial=math.inf
+        )
+        for name in (operand, "")
+    }
+    elements = count * order * problem.sizes["m" if operand == "a" else "n"]
+    return bool(least[operand] <= least[""] + known.pack + _EXPANDED * 1e-6 * elements * problem.itemsize)
 
 
 def _single(point: Gpu) -> bool:

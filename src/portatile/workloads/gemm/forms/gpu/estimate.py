@@ -26,6 +26,7 @@ _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
 _WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
 _JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
+_PRICED = ("dots", "columns", "elements", "shifted", "mirrored")  # ways with a cost for each element
 _VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
 _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds on, where copies draw power that multiply-adds would use
@@ -64,17 +65,23 @@ def shape_of(problem: Problem, device: DeviceInfo, zeros: str = "") -> ProblemSh
     return ProblemShape(m, n, k, problem.itemsize, max(device.compute_units, 1), zeros, ragged, torn_a, torn_b)
 
 
-def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> ProblemKind:
-    """How a problem's operands lie, and what its device can do; ``limit``: bytes of a group's local memory."""
-    whole = tuple(takes_vectors(problem, name) or takes_vectors_along_k(problem, name) or parted(problem, name) for name in "ab")
+def kind_of(problem: Problem, device: DeviceInfo, limit: int, mirrored: str = "") -> ProblemKind:
+    """How a problem's operands lie, and what its device can do; ``limit``: bytes of a group's local memory. ``mirrored``: the operand, if
+    any, that is symmetric, with one triangle stored.
+    """
+    whole = tuple(
+        name == mirrored or takes_vectors(problem, name) or takes_vectors_along_k(problem, name) or parted(problem, name) for name in "ab"
+    )
     paired = tuple(
         problem.itemsize == 4 and not all_whole and (takes_vectors(problem, name, 8) or takes_vectors_along_k(problem, name, 8))
         for name, all_whole in zip("ab", whole, strict=True)
     )
+    fast = tuple(name != mirrored and k_fast(problem, name) for name in "ab")
+    shifting = tuple(name != mirrored and plain(problem) and shifts(problem, name) for name in "ab")
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     return ProblemKind(
         problem.dtype,
-        (k_fast(problem, "a"), k_fast(problem, "b")),
+        (fast[0], fast[1]),
         (whole[0], whole[1]),
         (paired[0], paired[1]),
         m * n * k >= _WORTH_PACKING,
@@ -82,8 +89,9 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int) -> ProblemKind:
         clusters(device),
         limit,
         device.max_work_group_size,
-        (plain(problem) and shifts(problem, "a"), plain(problem) and shifts(problem, "b")),
+        (shifting[0], shifting[1]),
         types_of(problem).complex,
+        (mirrored == "a", mirrored == "b"),
     )
 
 
@@ -159,7 +167,7 @@ def _slower(v: VariantColumns, costs: Costs) -> Floats:
 
 def _copies(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
     """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors of whole sectors."""
-    by_way = np.array([getattr(costs, name) if name in ("dots", "columns", "elements", "shifted") else 0.0 for name in WAYS])
+    by_way = np.array([getattr(costs, name) if name in _PRICED else 0.0 for name in WAYS])
     whole = np.array([costs.torn if name in ("free", "kept", "transposed") else 0.0 for name in WAYS])
     held_a, held_b = (np.where(held, costs.held, 1.0) for held in (v.held_a, v.held_b))
     of_a = by_way[v.ways_a] * v.loose_a * held_a + whole[v.ways_a] * shape.torn_a

@@ -1,7 +1,8 @@
 {# Where C is the sum of a product and its transpose: of a tile on the diagonal there is one product, to which its own transpose is added by
    way of local memory. Blocks within a row are exchanged there, so that rows and columns spread over the banks. Of complex elements the
-   sums of (j, i) are those of (i, j) with rows and columns of elements exchanged, not of their parts. #}
-{% set row, column = ("(j & -2 | i & 1)", "(i & -2 | j & 1)") if COMPLEX else ("j", "i") %}
+   sums of (j, i) are those of (i, j) with rows and columns of elements exchanged, and, where C is Hermitian, of their parts, which
+   conjugates them. #}
+{% set row, column = ("(j & -2 | i & 1)", "(i & -2 | j & 1)") if COMPLEX and not turned else ("j", "i") %}
     if (row0 == col0) {
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
@@ -12,6 +13,10 @@
                 tiles[i * {{ bn }} + (j ^ i % 32)] = acc[r][c];
             }
         barrier(CLK_LOCAL_MEM_FENCE);
+{% if turned %}
+        if (alpha.y != 0)
+            {{ turn_sums() }}
+{% endif %}
 #pragma unroll
         for (int r = 0; r < {{ rows }}; ++r)
 #pragma unroll

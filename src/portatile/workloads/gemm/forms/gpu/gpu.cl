@@ -76,7 +76,7 @@
 {% set jump_of = {"a": TBR * TR // (2 if QUARTERS else 1), "b": TBC * TC // (2 if QUARTERS else 1)} %}
 {% set xs = cols if flipped else rows %}
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
-{% set space = [STAGES * stage, bm * bn if KG > 1 or CLUSTER > 1 else 0] | max %}
+{% set space = [STAGES * stage, bm * bn if KG > 1 or CLUSTER > 1 or DOUBLED else 0] | max %}
 {# whether C is stored by way of local memory, in rows of this pitch #}
 {% set row_pitch = bn + VL %}
 {# what is known to be zero, and left out as far as tiles go: "a above" has it above the diagonal of A, and so on; "c above" is not wanted #}
@@ -130,6 +130,20 @@
             k_next = k0;
         }
 {% endif %}
+{% endmacro %}
+{# The sums of a product that counts alpha times, before those are added that count conj(alpha) times: multiplied by alpha / conj(alpha).
+   Of the parts of a product those that are not needed for that become zero. #}
+{% set turned = DOUBLED and REAL_DIAGONAL %}
+{% macro turn_sums() %}
+#pragma unroll
+            for (int r = 0; r < {{ rows }}; r += 2)
+#pragma unroll
+                for (int c = 0; c < {{ cols }}; c += 2) {
+                    const {{ real }}2 sum = ({{ real }}2)({{ combined("acc[r][c]", "acc[r][c + 1]", "acc[r + 1][c]", "acc[r + 1][c + 1]") }});
+                    acc[r][c] = turn.x * sum.x - turn.y * sum.y;
+                    acc[r + 1][c] = {{ "-" if "a" in conjugated }}(turn.x * sum.y + turn.y * sum.x);
+                    acc[r][c + 1] = acc[r + 1][c + 1] = 0;
+                }
 {% endmacro %}
 {% macro advance() %}
             a_at += {{ stride(A_FROM, bm, "lda") }};
@@ -208,6 +222,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int k1 = {{ nothing("alpha") }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
 {% if DOUBLED %}
     const int each = (k1 - k0 + {{ KB - 1 }}) / {{ KB }}, count = row0 == col0 ? each : 2 * each;
+{% if turned %}
+    const {{ factor }} direction = {{ nothing("alpha") }} ? alpha : alpha / hypot(alpha.x, alpha.y);  // alpha / conj(alpha) is its square
+    const {{ factor }} turn = ({{ factor }})(direction.x * direction.x - direction.y * direction.y, 2 * direction.x * direction.y);
+{% endif %}
 {% else %}
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 {% endif %}
@@ -245,7 +263,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ mend("k0") }}{{ sources("0") }}{{ load_all_x("0") }}{{ load_y("0") }}    }
 {% endif %}
 {% endif %}
+{% if turned %}
+    int tile = 0;
+    for (int past = each; tile < count; past = count) {
+        if (tile == each && alpha.y != 0)
+            {{ turn_sums() }}
+    for (; tile < past; ++tile) {
+{% else %}
     for (int tile = 0; tile < count; ++tile) {
+{% endif %}
 {{ turn_over("tile + %d" % (STAGES - 1)) }}        __local {{ real }}* a_to = tiles + write;
         __local {{ real }}* b_to = tiles + write + {{ KB * lda_tile }};
 {% if STAGES == 1 %}
@@ -326,6 +352,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
 {% endif %}
     }
+{% if turned %}
+    }
+{% endif %}
 
 {% if KG > 1 %}
 {% include "team_sums.cl" %}
@@ -365,7 +394,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             __global {{ real if SPLIT else stored_c }}* to = c_at + (long){{ "(i / 2)" if COMPLEX else "i" }} * ldc + j;
 {{ skip_outside("i", "j") }}{% if COMPLEX %}
             const {{ real }}2 sum = ({{ real }}2)({{ combined("acc[r][c]", "acc[r][c + 1]", "acc[r + 1][c]", "acc[r + 1][c + 1]") }});
-{{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, alpha, beta%s%s);" % (", d_at + (long)(i / 2) * ldd + j" if ADDED, ", row0 + i == col0 + j" if REAL_DIAGONAL) }}
+{{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, %s, beta%s%s);" % ("(%s)(alpha.x, -alpha.y)" % factor if turned else "alpha", ", d_at + (long)(i / 2) * ldd + j" if ADDED, ", row0 + i == col0 + j" if REAL_DIAGONAL) }}
 {% else %}
 {{ "            *to = acc[r][c];" if SPLIT else "            put(to, acc[r][c], alpha, beta%s);" % vectors_of("row0 + i", "col0 + j") }}
 {% endif %}

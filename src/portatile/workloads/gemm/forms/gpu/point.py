@@ -13,6 +13,7 @@ from portatile.workloads.gemm.forms.gpu import sources, tail, triangle
 from portatile.workloads.gemm.parameters import SHARES_K, parameter
 from portatile.workloads.gemm.point import BlockedTile, TailCut
 
+MIRRORED_PAD = 4  # elements by which rows of a tile are longer where a triangle is read element by element, without matrix units
 SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
 _UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
@@ -332,7 +333,7 @@ class Gpu(BlockedTile):
 
     def mirroring(self, operand: str) -> Gpu:
         """The point for a symmetric A or B of which one triangle is read: not packed, its rows spread over the banks."""
-        pad = 0 if self.MMA else max(self.PAD, 4)
+        pad = 0 if self.MMA else max(self.PAD, MIRRORED_PAD)
         return replace(self, PACK_A=self.PACK_A and operand != "a", PACK_B=self.PACK_B and operand != "b", PAD=pad)
 
     def lowered(self, device: DeviceInfo) -> Gpu:

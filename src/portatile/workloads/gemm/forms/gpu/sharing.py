@@ -6,15 +6,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_units
 from portatile.workloads.gemm.forms.gpu import triangle
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.default import expected
 from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.forms.gpu.ranking import candidates
 from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed
 from portatile.workloads.gemm.forms.gpu.tiles import GpuTile, tiles
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters, quartered
+from portatile.workloads.gemm.forms.gpu.variants import WAYS
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import plain, types_of
 
@@ -25,18 +29,21 @@ _QUARTERED = {True: 0.96, False: 0.94}  # of the time of whole tiles, which take
 _MANY, _HOLDING = 128, 0.93  # sums of a work-item from which OpenCL's compiler makes more of quarters, and the time that this leaves
 _BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
-_FILLS = 256  # work-items of a group that keeps a multiprocessor busy by itself
-_DIVIDED = 0.9  # of the time of whole tiles, from which a product is better computed by groups that share k
+_DIVIDED = 1.1  # times what the estimate of all variants expects of a product: as much as of whole tiles here, seen over orders
+_FOLDED = 1.05  # times the estimate of a whole product and its fold: what both products at once may come to
+_LONG = 1e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
+_SUSTAINED, _NEAR = 0.83, 0.85  # ... this part of a multiprocessor's, from this part of which on they do
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
 _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
+_EVERY = 100  # tiles, more than there are
 _TOGETHER = 0.5  # how much of a last round shares few multiprocessors
 
 
 def shared(
     problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False
-) -> tuple[Gpu, SharedTiles | Quarters] | None:
-    """The tile and the sharing that are estimated to be faster than ``whole`` tiles; None where there are none.
+) -> tuple[Gpu, SharedTiles | Quarters | None] | None:
+    """The tile and the sharing that are estimated to be faster than ``whole`` tiles, or square tiles that are; None where there are none.
 
     Operands come to local memory as those of ``whole`` do, whose own tile has to be among the known ones. Only where B is A ``mirrored``
     quarters of tiles are shared.
@@ -46,7 +53,7 @@ def shared(
         return None
     order, k, units = problem.sizes["n"], problem.sizes["k"], max(device.compute_units, 1)
     best = math.inf
-    found: tuple[Gpu, SharedTiles | Quarters] | None = None
+    found: tuple[Gpu, SharedTiles | Quarters | None] | None = None
     for tile, rate in _known(problem, costs):
         if _alike(tile.point, whole):
             best = _whole(
@@ -54,6 +61,12 @@ def shared(
             )
     if best == math.inf:
         return None
+    for tile, rate in _known(problem, costs) if _drawn(problem) else ():  # which the estimate of all variants does not know of
+        point = _staged(tile.point, whole)
+        if point is not None and point.rows == point.columns and point.KG == 1 and _fits(point, problem, device):
+            took = _whole(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize)
+            if took < best:
+                best, found = took, (point, None)
     for tile, rate in _known(problem, costs) if mirrored else ():
         point = _staged(tile.point, whole)
         if point is None or not _quarters(point, problem) or not _fits(point, problem, device):
@@ -92,7 +105,7 @@ def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
         along = ceil_div(order, point.rows)
         whole = min(whole, _whole(tile, rate, costs, along * ceil_div(order, point.columns), k, units, itemsize=itemsize))
         keeps = point.STAGES * point.KB * (point.rows + point.columns) >= point.rows * point.columns
-        fills = along * (along + 1) // 2 >= units and point.items >= _FILLS
+        fills = along * (along + 1) // 2 >= units * tile.groups
         if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, problem, device):
             longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two of those on the diagonal for one beside it
             took = _whole(tile, rate, costs, longest_first, 2 * k, units, itemsize=itemsize)
@@ -100,14 +113,54 @@ def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
                 best, found = took, (point, triangle.doubled(order, point.rows))
     folded = costs.add + 1.5e-6 * order**2 * itemsize / costs.packed
     divided = expected(problem, device)  # with k shared in ways that are not for both products
-    if divided is None or divided < _DIVIDED * whole:
+    if divided is None:
         return None
-    return found if best < whole + folded else None
+    return found if best < _FOLDED * (min(whole, _DIVIDED * divided) + folded) else None
+
+
+def doubled_by_ranking(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
+    """As ``doubled``, among all variants of square tiles: of sums twice as long of which a triangle is wanted. Short ones gain that the
+    whole product is not written and read again.
+    """
+    costs = _costs(problem, device)
+    divided = None if costs is None else expected(problem, device)
+    if costs is None or divided is None:
+        return None
+    order, k = problem.sizes["n"], problem.sizes["k"]
+    found = candidates(
+        replace(problem, sizes={**problem.sizes, "k": 2 * k}), device, local_limit(device), costs, _EVERY, zeros="c", alone=True
+    )
+    v = found.columns
+    fits = (v.rows == v.columns) & (v.teams == 1) & (v.split == 1) & (v.stages > 1) & (v.ways_a == v.ways_b) & ~v.held_a
+    fits &= v.ways_a != WAYS.index("shifted")
+    if not fits.any():
+        return None
+    best = int(np.argmin(np.where(fits, found.took, math.inf)))
+    folded = costs.add + 1.5e-6 * order**2 * problem.itemsize / costs.packed
+    if found.took[best] >= divided + folded:
+        return None
+    point = found.point(best)
+    return point, triangle.doubled(order, point.rows)
 
 
 def _known(problem: Problem, costs: Costs) -> Iterator[tuple[GpuTile, float]]:
     """The tiles without a cut last wave, and their rates."""
-    return ((tile, rate) for tile, rate in zip(tiles(problem), costs.rates, strict=True) if not tile.tail)
+    drawn = _drawn(problem)
+    for tile, rate in zip(tiles(problem), costs.rates, strict=True):
+        if not tile.tail:
+            yield tile, _sustained(tile, rate, costs) if drawn else rate
+
+
+def _drawn(problem: Problem) -> bool:
+    """Whether the power limit binds."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    return problem.itemsize == 8 and float(m) * n * k >= _LONG
+
+
+def _sustained(tile: GpuTile, rate: float, costs: Costs) -> float:
+    """The rate with which full multiprocessors come to what the power limit allows, of a tile that comes near it otherwise."""
+    usual = _reached(tile, tile.groups, costs) / _copies(tile)
+    return _SUSTAINED * (_CROWDED if tile.groups > 1 else 1.0) / usual if rate * usual >= _NEAR * _SUSTAINED else rate
 
 
 def _alike(one: Gpu, other: Gpu) -> bool:
@@ -148,11 +201,20 @@ def _costs(problem: Problem, device: DeviceInfo) -> Costs | None:
     return known(device, problem.dtype) if device.nvidia and reals and units else None
 
 
+def _reached(tile: GpuTile, groups: int, costs: Costs) -> float:
+    """The part of a tile's rate that so many groups on a multiprocessor reach."""
+    warps = groups * tile.point.items / 32
+    return warps / (warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
+
+
+def _copies(tile: GpuTile) -> float:
+    """The factor by which copies make multiply-adds slower."""
+    return 1 + _COPIES * (1 / tile.point.rows + 1 / tile.point.columns)
+
+
 def _round(tile: GpuTile, rate: float, costs: Costs, k: int, itemsize: int, groups: int) -> float:
     """Microseconds in which so many groups on a multiprocessor multiply k steps of a tile each, and store it."""
-    point, warps = tile.point, groups * tile.point.items / 32
-    reached = warps / (warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
-    copies = 1 + _COPIES * (1 / point.rows + 1 / point.columns)
+    point, reached, copies = tile.point, _reached(tile, groups, costs), _copies(tile)
     drain = costs.drain * 1e-3 * point.rows * point.columns * itemsize if tile.groups == 1 else 0.0
     fill: float = costs.filled(point.rows + point.columns, min(point.KB * (point.STAGES - 1), k), itemsize)
     return groups * point.rows * point.columns * k / rate / costs.products / reached * copies + fill + drain

@@ -37,9 +37,13 @@ class Quarters:
 
 @dataclass(frozen=True)
 class Doubled:
-    """Square tiles of a product and its transpose, op(A) op(B) and op(B) op(A), added up, in so many ``groups``; B is stored as A is."""
+    """Square tiles of a product and its transpose, op(A) op(B) and op(B) op(A), added up, in so many ``groups``; B is stored as A is.
+
+    A tile of so many ``elements`` on the diagonal is transposed in local memory.
+    """
 
     groups: int
+    elements: int
 
 
 def quartered(order: int, side: int) -> Quarters:
@@ -51,4 +55,4 @@ def quartered(order: int, side: int) -> Quarters:
 def doubled(order: int, side: int) -> Doubled:
     """The groups for tiles of this side, one for each."""
     along = ceil_div(order, side)
-    return Doubled(along * (along + 1) // 2)
+    return Doubled(along * (along + 1) // 2, side * side)

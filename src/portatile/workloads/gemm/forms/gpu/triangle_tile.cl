@@ -7,7 +7,7 @@
          6  8  3
          7  9  4  5
 
-   A band ends with whole tiles on both sides. It is BAND elements of C across, or a little more; twice as many of a product and its
+   A band ends with whole tiles on both sides. It is BAND elements of C across, or a little more; four times as many of a product and its
    transpose. #}
 {% set lower = ZEROS == "c above" %}
 {% set shorter = " - %d" % bm if QUARTERS or DOUBLED else "" %}
@@ -16,7 +16,7 @@
 {% for tiles in range(1, across_it + 1) if tiles * along % across_it == 0 %}
 {% set _ = even.append(tiles) %}
 {% endfor %}
-{% set deep = ((BAND * (2 if DOUBLED else 1) - 1) // (even[0] * along) + 1) * even[0] %}
+{% set deep = ((BAND * (4 if DOUBLED else 1) - 1) // (even[0] * along) + 1) * even[0] %}
 {% set wide = deep * along // across_it %}
 {% set at_diagonal = [] %}
 {% for i in range(deep) %}

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.workloads.gemm.capabilities import JOINED
-from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.forms.gpu.point import MIRRORED_PAD, Gpu
 from portatile.workloads.gemm.forms.gpu.tiles import GpuTile, tiles_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements", "shifted")
+WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements", "shifted", "mirrored")
 """How an operand comes to local memory: at no cost of its own, packed before, along k by vectors or by elements, transposed, across k, by
-the vectors that hold its rows.
+the vectors that hold its rows, from the triangle of a symmetric matrix that is stored.
 """
 
 CLUSTERS = (2, 4, 8)
@@ -37,6 +37,7 @@ SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 _SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48, 64)}  # by the groups of a cluster, those of several clusters that share a tile's k
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
 _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
+_TOGETHER = 0.5  # the same where both reals of a complex element come at once
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class ProblemKind:
     Of A and B: ``fast``, whether k is; ``whole``, whether vectors can be copied; ``paired``, whether pairs of float32 can, and no vectors;
     ``shifting``, whether only the vectors that hold a row can. ``packing``: large enough for packing to pay. ``joined``, ``clustered``:
     whether the last group, or a cluster, can add up sums. ``limit``: bytes of a group's local memory; ``items``: work-items of a group,
-    at most. ``complex``: the reals stand for a complex product.
+    at most. ``complex``: the reals stand for a complex product. ``mirrored``: of A and B, whether it is
+    symmetric, with one triangle stored.
     """
 
     dtype: str
@@ -60,6 +62,7 @@ class ProblemKind:
     items: int
     shifting: tuple[bool, bool] = (False, False)
     complex: bool = False
+    mirrored: tuple[bool, bool] = (False, False)
 
     @property
     def itemsize(self) -> int:
@@ -184,6 +187,7 @@ def table(kind: ProblemKind) -> VariantTable:
     for place, tile in enumerate(kind.tiles):
         point = replace(tile.point, TAIL=tile.tail) if tile.tail else tile.point
         fits = point.items <= kind.items and point.local_bytes(kind.itemsize) <= kind.limit and not (kind.complex and tile.tail)
+        fits = fits and not (any(kind.mirrored) and point.MMA and point.DOUBLE == 2)  # too many registers: seen a fifth slower
         staged = list(stagings(kind, point)) if fits else []
         if staged:
             first.append(_numbers(kind, place, point, staged[0]))
@@ -226,6 +230,8 @@ def _way(kind: ProblemKind, along: bool, staging: Staging, operand: int) -> tupl
     """How A (0) or B (1) comes to local memory, ``along``: always with k fast: a place in WAYS, the factor of its copies, whether held."""
     fast, whole, paired = kind.fast[operand], kind.whole[operand], kind.paired[operand]
     loose = _PAIR if paired and staging.PAIRS else 1.0
+    if kind.mirrored[operand]:
+        return WAYS.index("mirrored"), _TOGETHER if kind.complex else 1.0, False
     if staging[operand]:
         name = "packed"
     elif kind.complex:
@@ -263,6 +269,13 @@ def stagings(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
     """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element. Complex ones with k
     fast are packed only where their elements are not aligned.
     """
+    spread = any(kind.mirrored) and not point.MMA
+    for staged in _of_kind(kind, point):
+        yield staged._replace(PAD=max(staged.PAD, MIRRORED_PAD)) if spread else staged
+
+
+def _of_kind(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
+    """The stagings; their rows are not spread over the banks for a mirrored operand."""
     if kind.complex:
         packed = [fast and not whole for fast, whole in zip(kind.fast, kind.whole, strict=True)]
         loaded = any(fast and whole for fast, whole in zip(kind.fast, kind.whole, strict=True))
