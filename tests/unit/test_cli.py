@@ -324,3 +324,9 @@ def test_a_text_is_no_workload(command: str, capsys: pytest.CaptureFixture[str])
     error = capsys.readouterr().err
     assert "scan.cl is a kernel's text" in error
     assert "T1 file" in error
+
+
+@pytest.mark.parametrize(("name", "said"), [("gap", "`portatile study gap`"), ("gemm", "`portatile show gemm` and `portatile tune gemm`")])
+def test_a_name_of_another_group_is_led_there(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 2
+    assert f"No such command '{name}'. There is {said}. There are: bench," in capsys.readouterr().err.replace("\n", " ")

@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from portatile import device, flat_plans, model, program, strategies, workloads
-from portatile.errors import CompileError, DeviceError, LaunchError, SpaceError
+from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError, PortatileError, SpaceError
 from portatile.model import Screen
 from portatile.records import Config, DeviceInfo, Plan, canonical
 from portatile.space import deadline
@@ -116,6 +116,8 @@ class _Run:
         request, planner = self.request, self.planner
         self.space = request.space or self.cooperation.once("space", partial(planner.workload.space, request.problem, planner.info))
         self.default = planner.workload.default(request.problem, planner.info)
+        refusals: tuple[type[PortatileError], ...] = (CompileError, LaunchError)  # of configurations that are not the workload's own
+        self.refusals = refusals if request.space is None else (*refusals, ArgumentError)
         self.goal = Goal(request.objective, planner.info)
         self.outcomes = Outcomes(request.problem, planner.info, self.goal.score)
         self.own_work = {} if request.workload is None else planner.own_work()
@@ -205,7 +207,7 @@ class _Run:
                 return
             self.number += 1
             variant = variant or self.planner.variant(self.number, config, timed)
-        except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
+        except self.refusals as error:  # the workload itself refuses to generate the variant
             status: Status = "compile" if isinstance(error, CompileError) else "launch"
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
