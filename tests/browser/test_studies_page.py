@@ -33,7 +33,7 @@ def test_a_chart_that_goes_on_beyond_the_screen_says_so(tabs: Tabs, tmp_path: Pa
     page = tmp_path / "wide.html"
     style = (Path(portatile.__file__).parent / "studies/framework/page.css").read_text()
     page.write_text(
-        f"<style>:root {{ --paper: #fff; --quiet: #000 }} {style}</style><div class=wide><div style='width: 50rem; height: 9rem'></div></div>"
+        f"<style>:root {{ --paper: #fff; --quiet: #000 }} {style}</style><div class=wide><div style='width: 50rem; height: 9rem'>"
     )
     with tabs(viewport={"width": 390, "height": 844}) as tab:
         tab.goto(page.as_uri())
