@@ -111,13 +111,14 @@ class _Run:
     spill_free: bool = False  # whether a valid variant without spills is known
     fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
     unraced: str = ""  # why there was no final comparison
+    refusals: tuple[type[PortatileError], ...] = (CompileError, LaunchError)  # by which a workload says that it makes no plan
 
     def __post_init__(self) -> None:
         request, planner = self.request, self.planner
         self.space = request.space or self.cooperation.once("space", partial(planner.workload.space, request.problem, planner.info))
         self.default = planner.workload.default(request.problem, planner.info)
-        refusals: tuple[type[PortatileError], ...] = (CompileError, LaunchError)  # of configurations that are not the workload's own
-        self.refusals = refusals if request.space is None else (*refusals, ArgumentError)
+        if request.space is not None:  # its configurations need not be legal
+            self.refusals += (ArgumentError,)
         self.goal = Goal(request.objective, planner.info)
         self.outcomes = Outcomes(request.problem, planner.info, self.goal.score)
         self.own_work = {} if request.workload is None else planner.own_work()
