@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from portatile import select
-from portatile.errors import ArgumentError, UnknownNameError
+from portatile.errors import ArgumentError, UnknownNameError, UsageError
 from portatile.kernel import Kernel
 from portatile.kernel.checks import Checks
 from portatile.kernel.expression import argument_names
@@ -91,6 +91,11 @@ def test_an_argument_may_end_in_the_underscore_itself() -> None:
     kernel = Kernel(text, "f", (x, np.zeros_like(x)), {"g": [1, 2]}, local_size="g", global_size=4, reference=lambda in_: in_)
     (expected,) = kernel.expected(kernel.problem()).values()
     assert (expected.values == x).all()
+
+
+def test_a_text_without_kernels_says_what_makes_one() -> None:
+    with pytest.raises(UsageError, match=r"f\.cl has no kernel: a function with __kernel before it"):
+        Kernel("void f(global float *x) { x[0] = 1; }", "f", (np.zeros(4, np.float32),), {"L": [1]}, global_size=1)
 
 
 def test_an_output_that_holds_the_answer_already_is_no_test() -> None:
