@@ -33,10 +33,12 @@ class Seconds(Real):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, str) and value.strip()[-1:].isalpha():
-            with suppress(ArgumentError):
-                value = Budget.parse(value).seconds
-        return super().convert(value, param, ctx)
+        with suppress(ArgumentError):
+            value = Budget.parse(str(value)).seconds or value
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise click.BadParameter(f"{error.message.rstrip('.')}; write for example 90s or 5m.", ctx, param) from None
 
 
 def _only(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
