@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import portatile
 from support.browsers import Tabs
 
 PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "gallery.html"
@@ -25,6 +26,23 @@ _CUT = """() => {
     document.querySelectorAll('details').forEach(one => one.open = true);
     return [...document.querySelectorAll('.wide[tabindex]')].filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel)
 }"""
+
+
+def test_a_chart_that_goes_on_beyond_the_screen_says_so(tabs: Tabs, tmp_path: Path) -> None:
+    """By a shadow at the edge, which is gone where the chart ends."""
+    page = tmp_path / "wide.html"
+    style = (Path(portatile.__file__).parent / "studies/framework/page.css").read_text()
+    page.write_text(
+        f"<style>:root {{ --paper: #fff; --quiet: #000 }} {style}</style><div class=wide><div style='width: 50rem; height: 9rem'>"
+    )
+    with tabs(viewport={"width": 390, "height": 844}) as tab:
+        tab.goto(page.as_uri())
+        ends = [tab.screenshot(clip={"x": 380, "y": 40, "width": 10, "height": 20})]
+        tab.evaluate("document.querySelector('.wide').scrollLeft = 9999")
+        ends.append(tab.screenshot(clip={"x": 380, "y": 40, "width": 10, "height": 20}))
+        plain = tab.screenshot(clip={"x": 380, "y": 400, "width": 10, "height": 20})
+    assert ends[0] != plain
+    assert ends[1] == plain
 
 
 def test_the_gallery_fits_every_screen_and_says_its_answers(tabs: Tabs) -> None:

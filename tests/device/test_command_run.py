@@ -163,7 +163,10 @@ kernel void far(global float *a, long place) { a[place] = 1.0f; }
     [
         (["beyond", "--global", "1", "100", "4=ones", "100", "28"], "wrote 28 elements behind a"),
         (["beyond", "--global", "1", "100", "4=ones", "-4", "4"], "wrote 4 elements before a"),
-        (["endless", "--global", "1", "4", "--timeout", "1"], "with global size (1, 1, 1) and local size (1, 1, 1) did not end within 1 s"),
+        (
+            ["endless", "--global", "1", "4", "--timeout", "1000ms"],
+            "with global size (1, 1, 1) and local size (1, 1, 1) did not end within 1 s",
+        ),
         (["far", "--global", "1", "100", "1000000000000000"], "local size (1, 1, 1): the process that ran it ended by SIG"),
     ],
 )

@@ -16,12 +16,14 @@ from portatile import workloads
 from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError
-from portatile.records import DeviceInfo, Problem
+from portatile.records import DeviceInfo, Problem, canonical
 from portatile.studies import pairs, portability, portability_rows
+from portatile.studies.framework import measured_configs
 from portatile.studies.framework.measured_configs import Measuring
 from portatile.studies.framework.study import Run
 from portatile.studies.portability import Winner
 from portatile.trials import Budget
+from portatile.workloads.gemm.forms.tma.point import Tma
 from portatile.workloads.gemm.presets import MEDIUM
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.unoptimised]
@@ -68,11 +70,24 @@ def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.Monkey
     assert (elsewhere.status, unknown.status) == ("not reached", "not reached")
     result = portability_rows.scores(rows)
     assert result[own.problem, own.dtype, own.winner_of] == 1.0, "a device that was not reached is no failure"
-    assert len(heard) == 4
+    assert len(heard) == 5
+    assert heard[-1].startswith("absent:0: no device matches 'absent:0'"), "why nothing ran is told"
     shown = portability_rows.table(rows)
     assert shown.columns == (device.info.id, "absent:0", "PP")
     assert shown.cells[0][0].text == "1.00"
     assert any("not reached in the time" in note and "absent:0" in note for note in portability_rows.notes(rows))
+
+
+def test_a_configuration_that_no_plan_is_made_of_is_a_failed_trial(device: Device) -> None:
+    """As one with tensor maps on a device without: the others are measured all the same."""
+    if device.info.can.tensor_maps or not device.info.fp64:
+        pytest.skip("a plan is made")
+    problem = GEMM.problem({"m": 64, "n": 64, "k": 64}, "float64")
+    own, foreign = GEMM.default(problem, device.info), Tma(TBR=1, TBC=2, TRR=1, TCR=1, KB=16, STAGES=3).config()
+    done = measured_configs.measured(problem, device.info.id, [foreign, own])
+    trials = [done.trials[canonical(config)] for config in (own, foreign)]
+    assert [trial.status for trial in trials] == ["ok", "launch"]
+    assert "no host makes tensor maps" in trials[1].message
 
 
 def test_losses_and_pennycooks_measure(device: Device) -> None:

@@ -79,6 +79,8 @@ kernel void twice(global float *x)  // get_global_id is what blockIdx and thread
         ('k.cl(1): error: identifier "image2d_depth_t" is undefined', "images of depth"),
         ('k.cl(1): error: identifier "TILE" is undefined\nk.cl(2): error: identifier "TILE" is undefined', "TILE: undefined; if the text"),
         ("error: k.cl:1:9: use of undeclared identifier 'WORK_SIZE'", "-D WORK_SIZE=..."),
+        ("error: k.cl:1:9: call to 'pow' is ambiguous", "as in pow(x, 2.0f)"),
+        ('k.cl(1): error: more than one instance of overloaded function "pow" matches the argument list:', "pow: these arguments fit"),
         ("error: k.cl:3:23: implicit declaration of function 'sqr' is invalid in OpenCL", ""),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from portatile import cache, cli, settings, workloads
-from portatile.cli import main
+from portatile.cli import _options, main
 from portatile.errors import CompileError, DeviceNotFoundError, PortatileError
 
 FOLDER = Path(cli.__file__).parent
@@ -324,3 +324,20 @@ def test_a_text_is_no_workload(command: str, capsys: pytest.CaptureFixture[str])
     error = capsys.readouterr().err
     assert "scan.cl is a kernel's text" in error
     assert "T1 file" in error
+
+
+@pytest.mark.parametrize(("name", "said"), [("gap", "`portatile study gap`"), ("gemm", "`portatile show gemm` and `portatile tune gemm`")])
+def test_a_name_of_another_group_is_led_there(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 2
+    assert f"No such command '{name}'. There is {said}. There are: bench," in capsys.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90.0), ("1.5", 1.5), ("90s", 90.0), ("2m", 120.0), ("300ms", 0.3), ("1e2", 100.0)])
+def test_times_may_have_a_unit(text: str, seconds: float) -> None:
+    assert _options.Seconds(min=0).convert(text, None, None) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["soon", "nan", "-3s", "5days", ""])
+def test_what_is_no_time_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "--wait", text]) == 2
+    assert "write for example 90s or 5m" in " ".join(capsys.readouterr().err.split())

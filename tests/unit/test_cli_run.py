@@ -11,6 +11,7 @@ import pytest
 from portatile.cli import main, run
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.measure import isolated_run
+from portatile.records import Source
 from support.ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
@@ -62,3 +63,15 @@ def test_sums_of_integers_are_exact(dtype: str) -> None:
 
 def test_integers_are_shown_with_all_digits() -> None:
     assert [run._spelled(value, 6) for value in (3499211612, -(2**60), 3499211612.0)] == ["3499211612", str(-(2**60)), "3.49921e+09"]
+
+
+def test_what_may_keep_a_kernel_from_ending_is_told() -> None:
+    task = {text: isolated_run._why_late(Source("k.cl", text)) for text in ("barrier(CLK_LOCAL_MEM_FENCE);", "for (;;) {}")}
+    assert list(task.values()) == ["does every work-item of a group reach each barrier? ", ""]
+
+
+def test_a_function_that_is_no_kernel_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.cl"
+    path.write_text("void f(global float *x) { x[0] = 1; }")
+    assert main(["run", str(path), "f", "--global", "1", "1"]) == 1
+    assert "has no kernel: a function with __kernel before it" in capsys.readouterr().err

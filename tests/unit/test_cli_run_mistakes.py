@@ -64,6 +64,7 @@ WRONG = [
     f"{SAXPY} 64 64 1 --timeout 0",
     f"{SAXPY} 64 64 1 --timeout soon",
     f"{SAXPY} 64 64 1 --timeout nan",
+    f"{SAXPY} 64 64 1 --timeout 5days",
     f"{SAXPY} 64 64 1 --tolerance nan",
     f"{SAXPY} 64 64 1 --tolerance -1",
     f"{SAXPY} 64 64 1 --seed -1",

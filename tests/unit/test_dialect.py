@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from portatile import dialect, program
+from portatile.device import excerpts
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import CompileError
 from portatile.records import Entry, Parameter, Source
@@ -121,13 +122,15 @@ def test_compiler_messages_name_the_users_lines() -> None:
 def test_errors_inside_the_prelude_are_told_of_the_users_lines() -> None:
     """A built-in function's own template fails; the message names the call, in OpenCL C's words, once, and nothing of the prelude."""
     lines = ["float4 wide(float3 v)", "{", "  return convert_float4(v);", "}", "", "__kernel void k(__global float *o)", "{"]
-    lines += ["  o[0] = wide((float3)(1)).x;", "  o[1] = as_double(o[2]);", "  o[3] = max((int2)(1), (float4)(2)).x;", "}"]
+    lines += ["  o[0] = wide((float3)(1)).x;", "  o[1] = as_double(o[2]);", "  o[3] = max((int2)(1), (float4)(2)).x;"]
+    lines += ["  float4 v = {1, 2, 3};", "  o[4] = pow(2, 3);", "}"]
     source = Source("user.cl", "\n".join(lines))
     with pytest.raises(CompileError) as raised:
         program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None)
     log = raised.value.log
-    assert sorted(re.findall(r"^user\.cl\((\d+)\): error", log, re.MULTILINE)) == ["10", "3", "9"]
+    assert sorted(re.findall(r"^user\.cl\((\d+)\): error", log, re.MULTILINE)) == ["10", "11", "12", "3", "9"]
     assert "(int2, float4)" in log
+    assert 'no instance of constructor "float4" matches' in log
     assert "portatile/" not in log
     assert "ocl" not in log
 
@@ -156,6 +159,17 @@ def test_excerpts_are_the_users_lines(tmp_path: Path) -> None:
         if caret is not None:
             assert below == "  " + "\t" + " " * (caret - 1) + "^"
     assert result[result.index(f"  {lines[5]}") + 1].strip() != "^", "what the caret was under is the macro's"
+
+
+def test_messages_without_an_excerpt_get_one() -> None:
+    """As PoCL's; the place in a line is under the caret."""
+    text = "kernel void k(global int *x) {\n\tx[0] = gone;\n}"
+    assert excerpts.restored("error: k.cl:2:9: undeclared\nwarning: other.h:1:1: odd", text, "k.cl").splitlines() == [
+        "error: k.cl:2:9: undeclared",
+        "  \tx[0] = gone;",
+        "  \t       ^",
+        "warning: other.h:1:1: odd",
+    ]
 
 
 def test_messages_without_a_cause_are_kept() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from portatile import select
-from portatile.errors import ArgumentError, UnknownNameError
+from portatile.errors import ArgumentError, UnknownNameError, UsageError
 from portatile.kernel import Kernel
 from portatile.kernel.checks import Checks
 from portatile.kernel.expression import argument_names
@@ -36,7 +36,7 @@ def test_references_come_as_arrays_tuples_and_dicts() -> None:
         assert np.array_equal(expected["x"].values, np.ones(6))
     for reference, message in (((ones,), "gives 1 arrays"), (ones, "a value for each of x, y"), ({"x": ones}, "has no value for y")):
         with pytest.raises(ArgumentError, match=message):
-            Checks(reference, None, None).check(outputs("x", "y"), ())
+            Checks(reference, None, None).check(outputs("x", "y"))
     with pytest.raises(ArgumentError, match="returns None"):
         Checks(lambda: None, None, None).expected(outputs("x"), {})
 
@@ -72,16 +72,30 @@ def test_of_partial_results_the_reduction_is_compared() -> None:
     (expected,) = Checks(lambda: 7, None, None, {"x": "max"}).expected(outputs("x", dtype=np.int32), {}).values()
     assert compare(np.array([1, 7, 2], np.int32), expected, 1.0).ok
     with pytest.raises(ArgumentError, match=r"reductions=\{'x': 'sum'\}"):
-        Checks(15.0, None, None).check(outputs("x"), ())
+        Checks(15.0, None, None).check(outputs("x"))
     for reductions, message in (({"y": "sum"}, "unknown output in reductions 'y'"), ({"x": "mean"}, "unknown reduction 'mean'")):
         with pytest.raises(UnknownNameError, match=message):
-            Checks(15.0, None, None, reductions).check(outputs("x"), ())
+            Checks(15.0, None, None, reductions).check(outputs("x"))
     with pytest.raises(ArgumentError, match="x is complex"):
-        Checks(15.0, None, None, {"x": "sum"}).check(outputs("x", dtype=np.complex64), ())
+        Checks(15.0, None, None, {"x": "sum"}).check(outputs("x", dtype=np.complex64))
 
 
 def test_arguments_named_like_keywords_are_read_with_an_underscore() -> None:
     assert argument_names(lambda in_, x_, y: None, "reference") == ("in", "x_", "y")
+    assert argument_names(lambda in_, from_: None, "reference", known=("in_", "from")) == ("in_", "from")
+
+
+def test_an_argument_may_end_in_the_underscore_itself() -> None:
+    text = "kernel void f(global const float *in_, global float *out) { out[get_global_id(0)] = in_[get_global_id(0)]; }"
+    x = np.arange(4, dtype=np.float32)
+    kernel = Kernel(text, "f", (x, np.zeros_like(x)), {"g": [1, 2]}, local_size="g", global_size=4, reference=lambda in_: in_)
+    (expected,) = kernel.expected(kernel.problem()).values()
+    assert (expected.values == x).all()
+
+
+def test_a_text_without_kernels_says_what_makes_one() -> None:
+    with pytest.raises(UsageError, match=r"f\.cl has no kernel: a function with __kernel before it"):
+        Kernel("void f(global float *x) { x[0] = 1; }", "f", (np.zeros(4, np.float32),), {"L": [1]}, global_size=1)
 
 
 def test_an_output_that_holds_the_answer_already_is_no_test() -> None:
@@ -95,6 +109,9 @@ def test_an_output_that_holds_the_answer_already_is_no_test() -> None:
         warnings.simplefilter("error")
         reference_of(add(arguments=(a, b, a + b, n), roles={"c": "out"}))
         reference_of(add())
+        edge = add(awkward=[(np.zeros(1, np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32), 1)])
+        reference_of(edge)
+        edge.reference(edge.awkward(edge.problem())[0], edge.inputs(edge.problem(), np.random.default_rng(0)))
 
 
 def test_outputs_that_are_only_written_are_poisoned() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from portatile import ceilings
 from portatile.ceilings import BUSY, Measured
+from portatile.kernel import Kernel
 from portatile.records import DeviceInfo, Source
 from portatile.tuning.search.planner import _CPU_MARGIN, _DISTURBED, _MARGIN, Planner, cases
 from portatile.tuning.shared_arrays import SharedArrays
@@ -98,3 +100,14 @@ def test_a_certificate_lists_what_was_checked() -> None:
     ]
     assert proof.holds(DEVICE, "text")
     assert not proof.failure
+
+
+def test_a_case_without_sizes_is_called_by_its_arrays() -> None:
+    x = np.zeros(8, np.float32)
+    kernel = Kernel("kernel void f(global float *x) { x[get_global_id(0)] = L; }", "f", (x,), {"L": [1, 2]}, local_size=1, global_size=8)
+    arena = SharedArrays()
+    try:
+        _, (case,) = cases(kernel, kernel.problem(), 0, arena)
+    finally:
+        arena.close()
+    assert case.label == "x[8]"

@@ -159,7 +159,7 @@ def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
     cuda = replace(DEVICES["gpu"], id="cuda:0", name="NVIDIA H100 80GB HBM3")
     other = replace(cuda, name="NVIDIA H200", id="cuda:0")
     told = replace(
-        STUDY, answer=lambda rows: "cuda:0 wins", notes=lambda rows: ["cuda:0: it wins; cuda:01 and cuda:0:1 are others", "31.9 us"]
+        STUDY, answer=lambda rows: "cuda:0 wins by 10 %", notes=lambda rows: ["cuda:0: it wins; cuda:01 and cuda:0:1 are others", "31.9 us"]
     )
     chapters = [
         StudyOutcome(
@@ -174,7 +174,7 @@ def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
         for info, command in ((cuda, "portatile study invented a --of 1 --device cuda:0"), (other, "portatile study invented a --of 2"))
     ]
     text = page.render(chapters)
-    assert text.count("H100 CUDA wins") == 2  # on the card too
+    assert text.count("H100 CUDA wins by 10\u00a0%") == 2, "on the card too, and no line ends before the sign"
     assert "H100 CUDA: it wins; cuda:01 and cuda:0:1 are others" in text
     assert '<td class="text">H200 CUDA</td>' in text
     assert "<li>31.9 µs</li>" in text

@@ -53,8 +53,12 @@ class Suggesting(click.Group):
             return super().resolve_command(ctx, args)
         known = self.list_commands(ctx)
         close = get_close_matches(name, known, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
+        hint = f" Did you mean '{close[0]}'?" if close else self.elsewhere(name)
         raise click.UsageError(f"No such {self.noun} '{name}'.{hint} There are: {', '.join(known)}.", ctx)
+
+    def elsewhere(self, name: str) -> str:
+        """Where else there is what somebody may mean by ``name``, as a sentence behind a space; empty if nowhere."""
+        return ""
 
 
 class Commands(Suggesting):
@@ -71,6 +75,15 @@ class Commands(Suggesting):
         module = importlib.import_module(f"{__name__}.{stem(cmd_name)}")
         command: click.Command = module.command
         return command
+
+    def elsewhere(self, name: str) -> str:
+        """The commands that have ``name`` below them."""
+        places, ctx = [], click.Context(self)
+        for known in self.list_commands(ctx):
+            group = self.get_command(ctx, known)
+            if isinstance(group, click.Group) and name in group.list_commands(ctx):
+                places.append(f"`portatile {known} {name}`")
+        return f" There is {' and '.join(places)}." if places else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line for each command, read from its file without importing it."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from portatile import workloads
-from portatile.errors import UsageError
+from portatile.errors import ArgumentError, UsageError
+from portatile.trials import Budget
 
 Option = Callable[[Any], Any]
 
@@ -23,6 +25,20 @@ class Real(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value!r} is no number.", param, ctx)
         return number
+
+
+class Seconds(Real):
+    """A time: seconds, or with a unit as budgets have it: ``90s``, ``2m``."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        with suppress(ArgumentError):
+            value = Budget.parse(str(value)).seconds or value
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            raise click.BadParameter(f"{error.message.rstrip('.')}; write for example 90s or 5m.", ctx, param) from None
 
 
 def _only(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:

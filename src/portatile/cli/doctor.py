@@ -17,7 +17,9 @@ _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]
 
 @click.command()
 @_options.document("Print the report as JSON.")
-@click.option("--seconds", default=doctor.TEST_SECONDS, show_default=True, type=_options.Real(min=1), help="How long each test may take.")
+@click.option(
+    "--seconds", default=doctor.TEST_SECONDS, show_default=True, type=_options.Seconds(min=1), help="How long each test may take."
+)
 @click.option("--repair", "mend", is_flag=True, help="Put what can be read of a damaged result store into a new one, and do nothing else.")
 def command(as_json: bool, seconds: float, mend: bool) -> int:
     """Show what works, what is broken and how to fix it.

@@ -99,7 +99,10 @@ def _write_kernels(folder: Path, trials: list[Trial], problems: list[Problem], d
     written = [_console.counted(len(shipped.items), "problem"), _console.counted(shipped.programs, "text")]
     written.append(_console.counted(shipped.binaries, "binary", "binaries"))
     _console.out.print(f"{folder}: {', '.join(written)}", markup=False)
-    elsewhere = {True: "it is exported from Python, with portatile.export", False: "it is no workload of this installation"}
+    elsewhere = {
+        True: "it is exported by portatile.export in Python, or by the name of its T1 file",
+        False: "it is no workload of this installation",
+    }
     for reason in [*shipped.left_out, *(f"{name}: {elsewhere[name.startswith(PREFIX)]}" for name in foreign)]:
         _console.err.print(f"left out {reason}", markup=False)
     return 0 if shipped.items else 1

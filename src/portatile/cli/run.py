@@ -13,7 +13,7 @@ import numpy as np
 
 from portatile.cli import _console, _files, _options
 from portatile.cli._arguments import SYNTAX, Array, arguments
-from portatile.cli._kernels import KernelFile, entry_called, kernel_file
+from portatile.cli._kernels import KernelFile, entry_called, kernel_file, without_kernels
 from portatile.errors import ArgumentError, UnknownNameError, UsageError, reason
 from portatile.formatting import duration
 from portatile.measure.isolated_run import KernelArgument, KernelRun, RunOutcome, run
@@ -51,7 +51,11 @@ fails, writes outside of its buffers, does not end within --timeout, or --check 
     help="Of --check, relative to the largest value; integers are equal.",
 )
 @click.option(
-    "--timeout", type=_options.Real(min=0, min_open=True), default=60.0, show_default=True, help="Seconds that all launches may take."
+    "--timeout",
+    type=_options.Seconds(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds that all launches may take; 5m is five minutes.",
 )
 @click.option("--repeat", type=click.IntRange(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
 @_options.seed("the random arguments")
@@ -76,7 +80,10 @@ def command(
     for word in words:
         if word.startswith("--"):
             raise UsageError(f"there is no option {word}; see `portatile run --help`")
-    entry = entry_called(file.entries(), kernel)
+    entries = file.entries()
+    if not entries:
+        raise without_kernels(file.source)
+    entry = entry_called(entries, kernel)
     global_size = _size(global_text, "--global")
     local_size = _size(local_text, "--local") if local_text else entry.work_group or _group(global_size)
     task = KernelRun(file.source, entry, arguments(entry, words, seed), global_size, local_size, repeat)

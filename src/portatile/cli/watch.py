@@ -13,27 +13,25 @@ from portatile.cli import _console, _options
 from portatile.errors import UsageError
 from portatile.reports import live_view, serve, write
 from portatile.reports.write import Selection
-from portatile.trials import Budget
 
 
 @click.command()
 @_options.selection()
 @_options.store()
-@click.option("--wait", "patience", help="How long to wait for a search to begin: 5m. Default: until there is one.")
+@click.option(
+    "--wait", "seconds", type=_options.Seconds(min=0), help="How long to wait for a search to begin: 5m. Default: until there is one."
+)
 @click.option("--port", type=click.IntRange(min=1, max=65535), help="The port; default: a free one.")
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Keep the last state as a report in this file.")
 def command(
-    workload: str | None, device: str | None, path: Path | None, patience: str | None, port: int | None, show: bool, output: Path | None
+    workload: str | None, device: str | None, path: Path | None, seconds: float | None, port: int | None, show: bool, output: Path | None
 ) -> int:
     """Show searches while they run, those of other terminals too, until they end.
 
     The page is on the loopback interface, which no other machine reaches, and its address holds a token that no other user can guess.
     It draws itself anew as trials come. Ctrl-C ends the watching, not the search.
     """
-    seconds = None if patience is None else Budget.parse(patience).seconds
-    if patience is not None and seconds is None:
-        raise UsageError(f"--wait {patience!r} is no time; write for example 5m")
     with suppress(OSError, AttributeError):  # no such thing on Windows
         os.nice(10)  # a search on the same processor comes first
     selection = Selection(path, workload, device)

@@ -32,6 +32,7 @@ _CAUSES = (
         "images of depth and with several samples are not supported: pass the values as an image of one channel, or as a buffer",
     ),
 )
+_AMBIGUOUS = re.compile(r"call to '((?!vload|vstore)\w+)' is ambiguous|more than one instance of overloaded function \"(\w+)\" matches")
 _UNKNOWN = re.compile(r"(?:use of undeclared identifier '|identifier \")([A-Z][A-Z0-9_]*)(?:'|\" is undefined)")
 _HALF = re.compile(r"\bhalf\d*\b")
 _NO_HALF_FUNCTIONS = re.compile(r"'as_half\d*'|call to '\w+' is ambiguous|no matching function for call to")
@@ -46,6 +47,12 @@ def advice(source: Source, log: str) -> str:
             return sentence
     if _NO_HALF_FUNCTIONS.search(log) and _HALF.search(source.text):
         return "this compiler lacks functions of half: calculate in float between vload_half and vstore_half, or use CUDA, which has them"
+    if ambiguous := _AMBIGUOUS.search(log):
+        name = ambiguous[1] or ambiguous[2]
+        return (
+            f"{name}: these arguments fit several of its types, as integers do and a float beside a double; give all of them one type, "
+            "as in pow(x, 2.0f) or pow(x, (float)n)"
+        )
     if names := list(dict.fromkeys(_UNKNOWN.findall(log))):
         listed = ", ".join(names[:4])
         return (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _HEAD = re.compile(r"^(?P<file>\S.*)\((?P<line>\d+)\): (?:catastrophic )?(?:error|warning|note|remark)\b")
+_BARE = re.compile(r"^(?:fatal )?(?:error|warning|note): (?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+): ")
+"""PoCL's messages, which come without an excerpt."""
 _DIRECTIVE = re.compile(r'^\s*#\s*line\s+(?P<line>\d+)(?:\s+"(?P<file>(?:\\.|[^"\\])*)")?')
 _CARET = re.compile(r"^\s*\^\s*$")
 _WORD = re.compile(r"\w+|\S")
@@ -14,6 +16,7 @@ def restored(log: str, text: str, file: str) -> str:
     """A compiler's log in which each excerpt of ``file``, or of headers that its text contains, is the line that the user wrote.
 
     The caret is moved to the same word. It is left out where the user's line does not have that word, which then came from a macro.
+    A message that has a column and no excerpt gets one.
     """
     lines: list[str] = []
     known, own = _lines(text, file), None
@@ -26,9 +29,17 @@ def restored(log: str, text: str, file: str) -> str:
             place = _place(translated, line.index("^"), own)
             if place is None:
                 continue
-            line = "  " + "".join("\t" if letter == "\t" else " " for letter in own[:place]) + "^"
+            line = _caret(own, place)
         lines.append(line)
+        bare = _BARE.match(line)
+        if bare is not None and (text_there := known.get((bare["file"], int(bare["line"])))) is not None:
+            lines += [f"  {text_there.rstrip()}", _caret(text_there, int(bare["column"]) - 1)]
     return "\n".join(lines)
+
+
+def _caret(line: str, place: int) -> str:
+    """The line below one of the text, which points to a place in it."""
+    return "  " + "".join("\t" if letter == "\t" else " " for letter in line[:place]) + "^"
 
 
 def _lines(text: str, file: str) -> dict[tuple[str, int], str]:

@@ -10,6 +10,8 @@ from portatile.dialect.opencl_to_cuda import PRELUDE
 _DIAGNOSTIC = re.compile(r"^(?P<file>\S[^\n]*)\((?P<line>\d+)\): (?P<kind>error|warning|note|remark|catastrophic error)\b")
 _CAUSE = re.compile(r" at line (\d+)(?: of (.+))?$", re.MULTILINE)
 _VECTOR = re.compile(r"\bvec<(\w+), (\d+)>")
+_CONSTRUCTOR = re.compile(r"\bvec<T, (\d+)>::vec \[with T=(\w+)\]")
+_DECLARED = re.compile(rf" \(declared at line \d+ of {re.escape(PRELUDE)}[^)\s]*\)")
 _NAMESPACE = re.compile(r"\boclt?::(?:prog::)?")
 
 
@@ -31,6 +33,7 @@ def readable(log: str) -> str:
             shown.add(causes[-1])
             lines.append(f"{causes[-1][0]}({causes[-1][1]}){group[0].splitlines()[0][head.end('line') + 1 :]}\n")
     spelt = _NAMESPACE.sub("", "\n".join(lines))
+    spelt = _DECLARED.sub("", _CONSTRUCTOR.sub(r"\2\1", spelt))
     return _VECTOR.sub(r"\1\2", spelt) if "error" in spelt else log
 
 

@@ -13,7 +13,7 @@ from portatile.dialect.passes.declarations import Declarations
 from portatile.dialect.places import Places
 from portatile.dialect.preprocess import preprocess
 from portatile.dialect.tokens import Tokens, UnbalancedError
-from portatile.errors import CompileError, UnknownNameError
+from portatile.errors import CompileError, UnknownNameError, UsageError
 from portatile.records import Parameter, Size3
 
 _WRITTEN = frozenset({"write_only", "__write_only", "read_write", "__read_write"})
@@ -32,7 +32,8 @@ class Signature:
 def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({})) -> Signature:
     """The signature of the kernel called ``kernel`` in OpenCL C ``text``, preprocessed with ``defines``.
 
-    Raises UnknownNameError, which lists the kernels, and CompileError with file and line for what cannot be parsed.
+    Raises UnknownNameError, which lists the kernels, UsageError where there are none, and CompileError with file and line for what cannot
+    be parsed.
 
     Examples:
         >>> signature("kernel void f(global const float *x, global float *y) {}", "f").read_only
@@ -45,6 +46,8 @@ def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[
     except UnbalancedError as error:
         raise CompileError(f"{places.at(error.line)}: {error}") from None
     heads = {tokens[head.opening - 1].text: head for head in _heads(tokens)}
+    if not heads:
+        raise UsageError(f"{file} has no kernel: a function with __kernel before it")
     if kernel not in heads:
         raise UnknownNameError(f"kernel of {file}", kernel, heads)
     return _read(tokens, heads[kernel], places)

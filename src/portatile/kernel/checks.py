@@ -28,24 +28,23 @@ RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 class Checks:
     """A reference and its tolerances. Without a reference (None) outputs are not compared.
 
-    Of the outputs in ``reductions`` only the sum, the smallest or the largest element is compared.
+    Of the outputs in ``reductions`` only the sum, the smallest or the largest element is compared. ``known``: the names that a callable
+    reference may read.
     """
 
     reference: Reference | None
     rtol: Tolerance
     atol: Tolerance
     reductions: Mapping[str, str] = field(default_factory=dict)
+    known: Sequence[str] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The names of the arguments that the reference reads."""
-        return argument_names(self.reference, "reference") if callable(self.reference) else ()
+        return argument_names(self.reference, "reference", self.known) if callable(self.reference) else ()
 
-    def check(self, outputs: Sequence[Array], known: Sequence[str]) -> None:
-        """Raise ArgumentError or UnknownNameError for mistakes in reference, tolerances and reductions that show without a call.
-
-        ``known``: the names that a callable reference may read.
-        """
+    def check(self, outputs: Sequence[Array]) -> None:
+        """Raise ArgumentError or UnknownNameError for mistakes in reference, tolerances and reductions that show without a call."""
         names = [array.name for array in outputs]
         self._check_reductions({array.name: array for array in outputs})
         for kind, tolerance in (("rtol", self.rtol), ("atol", self.atol)):
@@ -56,8 +55,8 @@ class Checks:
                     raise ArgumentError(f"{kind}={value!r} must be a number, 0 or more")
         if callable(self.reference):
             for name in self.reads:
-                if name not in known:
-                    raise UnknownNameError("argument of the reference", name, known)
+                if name not in self.known:
+                    raise UnknownNameError("argument of the reference", name, self.known)
         elif self.reference is not None:
             self._by_name(self.reference, outputs)
 

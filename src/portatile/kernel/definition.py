@@ -58,7 +58,7 @@ class Definition(Workload):
         self._constants = texts.constants(constants or {}, self._parameters)
         self._text = texts.KernelText.of(source, name, options, self._constants, texts.first_and_last(self._parameters, default))
         self.arguments = match(self._text.head, as_arrays(arguments), roles or {}, normalized)
-        self._checks = Checks(reference, rtol, atol, dict(reductions or {}))
+        self._checks = Checks(reference, rtol, atol, dict(reductions or {}), (*self._constants, *self.arguments.called))
         if not self.arguments.outputs:
             raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
         self._geometry = Geometry.of(global_size, local_size, self._text)
@@ -231,7 +231,7 @@ class Definition(Workload):
             self._flops.check([*self._constants, *scalars], "flops")
         if read := [name for name in self._checks.reads if name in self._parameters]:
             raise ArgumentError(f"the reference reads the parameter {read[0]!r}; expected results may not depend on tunable parameters")
-        self._checks.check(self.arguments.outputs, [*self._constants, *self.arguments.called])
+        self._checks.check(self.arguments.outputs)
         sizes = (*self._geometry.reads, *(name for local in self.arguments.locals for name in local.elements.reads))
         if unused := [name for name in self._parameters if name not in sizes and not self._text.mentions(name, self._constants.values())]:
             which = f"parameter{'s' * (len(unused) != 1)} {', '.join(unused)}"

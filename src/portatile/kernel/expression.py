@@ -102,8 +102,11 @@ class Expression:
             raise ArgumentError(f"{self.text} cannot be computed for {inputs or 'nothing'}: {type(error).__name__}: {error}") from error
 
 
-def argument_names(function: Callable[..., Any], what: str) -> tuple[str, ...]:
-    """The names that a callable's arguments read, ``in`` by one called ``in_``; raises ArgumentError for ``*args`` and the like."""
+def argument_names(function: Callable[..., Any], what: str, known: Collection[str] = ()) -> tuple[str, ...]:
+    """The names that a callable's arguments read, ``in`` by one called ``in_`` where that itself is not ``known``.
+
+    Raises ArgumentError for ``*args`` and the like.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -111,7 +114,8 @@ def argument_names(function: Callable[..., Any], what: str) -> tuple[str, ...]:
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             raise ArgumentError(f"{what}: {spelt(function)} must name what it reads, one argument for each, without * and **")
-    return tuple(name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name for name in (p.name for p in parameters))
+    names = [parameter.name for parameter in parameters]
+    return tuple(name.removesuffix("_") if keyword.iskeyword(name.removesuffix("_")) and name not in known else name for name in names)
 
 
 def spelt(function: Callable[..., Any]) -> str:

@@ -105,7 +105,7 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
             late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
             crashed = f"{task.called}: the process that compiled it", "this may be any kernel of the file; OpenCL C has no recursion"
             _answer(ours, child, _COMPILE_SECONDS, late, crashed)
-            late_run = LaunchError(f"{task.launched} did not end within {timeout:g} s; --timeout allows it more")
+            late_run = LaunchError(f"{task.launched} did not end within {timeout:g} s; {_why_late(task.source)}--timeout allows it more")
             crashed = f"{task.launched}: the process that ran it", "does the kernel reach far outside of its arrays?"
             answer = _answer(ours, child, timeout, late_run, crashed)
         finally:
@@ -114,6 +114,11 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
             child.wait()
     assert isinstance(answer, RunOutcome)
     return answer
+
+
+def _why_late(source: Source) -> str:
+    """What may keep a kernel from ending, for a message."""
+    return "does every work-item of a group reach each barrier? " if "barrier" in source.text else ""
 
 
 def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, late: PortatileError, crashed: tuple[str, str]) -> object:

@@ -186,7 +186,8 @@ def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run, r
     how = Measuring(race if seconds is None else min(race, seconds / 4), run.trials, seconds, run.advance)
     try:
         return measured(problem, device.info.id, configs, how) if configs else MeasuredConfigs({})
-    except PortatileError:  # the device cannot be opened: its rows say that nothing ran
+    except PortatileError as error:  # the device cannot be opened: its rows say that nothing ran
+        run.say(f"{device.info.id}: {error}")
         return MeasuredConfigs({})
 
 

@@ -24,6 +24,8 @@ from portatile.dialect.places import Places, quoted
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
 
+_OWN_NAME = re.compile(r"'_cl_(\w+)'")
+_IN_HEADERS = re.compile(r"(?<=\d) <Spelling=[^>\n]*>")
 _MAGIC = b"portatile-opencl-1\n"
 _DIGEST_BYTES = 16
 _KEPT_PROGRAMS = 32
@@ -239,11 +241,12 @@ def construct(program: Any, options: list[str], device: ClContext, message: str,
 
 
 def log_of(program: Any, device: ClContext) -> str:
-    """The driver's log of a build."""
+    """The driver's log of a build, in which PoCL's built-in functions have OpenCL's names and places in its headers are left out."""
     try:
-        return str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
+        log = str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
     except cl.Error:
         return ""
+    return _IN_HEADERS.sub("", _OWN_NAME.sub(r"'\1'", log))
 
 
 def _relocated(log: str, text: str) -> str:

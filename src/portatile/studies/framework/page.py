@@ -18,7 +18,7 @@ from markupsafe import Markup
 from portatile import template
 from portatile.device import names
 from portatile.figures import svg
-from portatile.figures.quantities import duration
+from portatile.figures.quantities import NBSP, duration
 from portatile.formatting import spelled
 from portatile.provenance import release
 from portatile.records import DeviceInfo
@@ -107,6 +107,11 @@ def _options(words: Sequence[str]) -> list[str]:
     return found
 
 
+def _unbroken(text: str) -> str:
+    """A text whose lines end before no per cent sign."""
+    return text.replace(" %", f"{NBSP}%")
+
+
 def _chapter(outcome: StudyOutcome, name: str, title: str, apart: bool) -> dict[str, object]:
     study, rows = outcome.study, outcome.rows
     infos = [device.info for device in outcome.request.devices]
@@ -121,7 +126,7 @@ def _chapter(outcome: StudyOutcome, name: str, title: str, apart: bool) -> dict[
         "title": title,
         "answers": ", ".join(study.answers),
         "question": study.question,
-        "answer": named(study.answer(rows)) if rows else "",
+        "answer": _unbroken(named(study.answer(rows))) if rows else "",
         "timed": study.timed,
         "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
         "devices": [f"{label}: {info.name}" for label, info in zip(names.short(infos), infos, strict=True)] if apart else [],

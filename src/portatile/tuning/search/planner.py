@@ -50,7 +50,8 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
         expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
         of_operands = {name: roles.get(name, "inout") for name in operands}
-        listed.append(Case(spelled(problem.sizes), operands, of_operands, parted(inputs.scalars), expected, forms))
+        label = spelled(problem.sizes) or " ".join(f"{name}[{array.size}]" for name, array in inputs.operands.items())
+        listed.append(Case(label, operands, of_operands, parted(inputs.scalars), expected, forms))
     return problems, tuple(listed)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from portatile import device, flat_plans, model, program, strategies, workloads
-from portatile.errors import CompileError, DeviceError, LaunchError, SpaceError
+from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError, PortatileError, SpaceError
 from portatile.model import Screen
 from portatile.records import Config, DeviceInfo, Plan, canonical
 from portatile.space import deadline
@@ -111,11 +111,14 @@ class _Run:
     spill_free: bool = False  # whether a valid variant without spills is known
     fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
     unraced: str = ""  # why there was no final comparison
+    refusals: tuple[type[PortatileError], ...] = (CompileError, LaunchError)  # by which a workload says that it makes no plan
 
     def __post_init__(self) -> None:
         request, planner = self.request, self.planner
         self.space = request.space or self.cooperation.once("space", partial(planner.workload.space, request.problem, planner.info))
         self.default = planner.workload.default(request.problem, planner.info)
+        if request.space is not None:  # its configurations need not be legal
+            self.refusals += (ArgumentError,)
         self.goal = Goal(request.objective, planner.info)
         self.outcomes = Outcomes(request.problem, planner.info, self.goal.score)
         self.own_work = {} if request.workload is None else planner.own_work()
@@ -205,7 +208,7 @@ class _Run:
                 return
             self.number += 1
             variant = variant or self.planner.variant(self.number, config, timed)
-        except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
+        except self.refusals as error:  # the workload itself refuses to generate the variant
             status: Status = "compile" if isinstance(error, CompileError) else "launch"
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
