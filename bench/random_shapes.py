@@ -208,8 +208,8 @@ def ratios(samples: dict[str, dict[str, list[float]]]) -> dict[str, float]:
     return found
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Geometric means and shares by dtype, way of timing and class of shape."""
+def summary(rows: Sequence[dict[str, Any]], shown: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """Geometric means and shares by dtype, way of timing, of these or all, and class of shape."""
     classes: dict[str, Callable[[dict[str, Any]], bool]] = {
         "all": lambda row: True,
         **{trans: (lambda row, trans=trans: row["trans"] == trans) for trans in ("NN", "NT", "TN", "TT")},
@@ -226,7 +226,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     }
     found = []
     for dtype in dict.fromkeys(row["dtype"] for row in rows):
-        for way in ways(rows):
+        for way in shown or ways(rows):
             short = ("all", "peer under 20 us", "peer 20 to 100 us", "peer 0.1 to 1 ms", "peer above 1 ms")
             for name in classes if way in ("device", "arrays") else short:
                 known = [row[way] for row in rows if row["dtype"] == dtype and row.get(way) and classes[name](row)]
