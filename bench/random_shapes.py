@@ -283,7 +283,8 @@ def timed(
         context.Process(target=serve, args=(its, selector, asked.buffers), daemon=True).start()
         its.close()
         ends.append(mine)
-    left, given = iter(enumerate(shapes)), {}
+    left = iter(enumerate(shapes))
+    given: dict[Any, int] = {}
 
     def give(end: Connection) -> None:
         number, shape = next(left, (-1, None))
