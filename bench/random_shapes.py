@@ -1,7 +1,7 @@
 """Products of random shapes that nobody tuned, as a user calls them, over the vendor's library in the same run.
 
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0
-    python bench/random_shapes.py --seed 7 --count 100 --device cuda:0 --buffers cuda:0 opencl:0:0
+    python bench/random_shapes.py --seed 7 --count 300 --device cuda:0 --device cuda:1 --buffers cuda opencl --bursts 100
     python bench/random_shapes.py --seed 7 --count 60 --device cuda:0 --dtype float16,bfloat16
     OPENBLAS_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 taskset -c 0 python bench/random_shapes.py --sizes 12,2000
 
@@ -10,9 +10,10 @@ which are those of problems: bfloat16, int8, float8_e4m3fn:bfloat16. Two times a
 graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b, out=out)`` one after the other, with the host's time in it. On a
 GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's; operands of eight bits are padded for it beforehand. On a CPU the
 peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1 is a tenth
-faster. Each of the devices that ``--buffers`` names multiplies the first ``--bursts`` products too, in Buffers of its own: bursts of calls
-that the host queues while the device is busy, by portatile's clock, less those of one call. So NVIDIA's OpenCL and CUDA are timed alike,
-in turn with the replayed graphs; the ratio of the two is given too. Every result is checked against the peer's before it is timed.
+faster. The GPU multiplies the first ``--bursts`` products through each of the back ends that ``--buffers`` names too, in Buffers: bursts of
+calls that the host queues while the device is busy, by portatile's clock, less those of one call. So NVIDIA's OpenCL and CUDA are timed
+alike, in turn with the replayed graphs; the ratio of the two is given too. Every result is checked against the peer's before it is timed.
+Several devices, which are to be alike, share the products, each in a process of its own.
 PORTATILE_TIME_UNTUNED=off shows what is chosen without timing.
 """
 
@@ -23,10 +24,13 @@ import concurrent.futures
 import math
 import multiprocessing
 import os
+import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import numpy as np
@@ -43,7 +47,7 @@ from tensor_products import Shape, Tensors
 
 AHEAD, FILLS = 1 << 30, 2  # bytes that a device fills while the host queues a burst, and how often
 BACKENDS, OPENCL_OVER_CUDA = ("buffers on cuda", "buffers on opencl"), "OpenCL over CUDA"
-BURST = 40  # calls of it, at most
+BURST, TRIES = 40, 5  # calls of it, at most, and how often it is repeated where the host was disturbed
 ALIGNMENTS = (1, 4, 8)
 LETTERS = ("N", "T")
 ROUNDS = 8  # as many in which a way goes first as in which it does not
@@ -62,14 +66,14 @@ def draw(seed: int, count: int, low: int, high: int, types: Sequence[str]) -> li
     return found
 
 
-def compile_all(shapes: Sequence[Shape], infos: Mapping[DeviceInfo, int]) -> float:
+def compile_all(shapes: Sequence[Shape], infos: Sequence[tuple[DeviceInfo, int]]) -> float:
     """Fill the cache with what the first so many of these shapes need on these devices, on all cores; seconds."""
     started = time.perf_counter()
-    for info, count in infos.items():
-        if info.kind == "gpu":  # elsewhere nothing is timed before it is used, and a compiler takes all cores by itself
-            cores = os.cpu_count() if device.backends()[info.backend].offline else max(1, (os.cpu_count() or 2) // 2)
-            with concurrent.futures.ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
-                list(pool.map(_compile, shapes[:count], [info] * len(shapes[:count]), chunksize=2))
+    gpus = [(info, count) for info, count in infos if info.kind == "gpu"]  # elsewhere nothing is timed before it is used
+    work = [(shape, info) for info, count in gpus for shape in shapes[:count]]
+    if work:
+        with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            list(pool.map(_compile, *zip(*work, strict=True)))
     return time.perf_counter() - started
 
 
@@ -101,10 +105,11 @@ def turns(calls: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[s
 class Bursts:
     """Calls on Buffers of one device, timed by portatile's clock."""
 
-    def __init__(self, selector: str) -> None:
-        self.device = device.get(selector)
+    def __init__(self, opened: device.Device) -> None:
+        self.device = opened
         self._queue, self._clock = self.device.default_queue(), self.device.queue(profiling=True)
         self._ahead = self.device.allocate(AHEAD)
+        self._covered = min(self._filling() for _ in range(3))
 
     @property
     def way(self) -> str:
@@ -131,10 +136,32 @@ class Bursts:
         return lambda: (self._burst(call, count + 1) - self._burst(call, 1)) / count
 
     def _burst(self, call: Callable[[], None], count: int) -> float:
-        """Seconds of so many calls, which the host queues while the device is busy."""
+        """Seconds of so many calls, which the host queues while the device is busy; again where the host was too slow for that."""
+        queued = 0.0
+
+        def noted() -> None:
+            nonlocal queued
+            call()
+            queued = time.perf_counter()
+
+        for _ in range(TRIES):
+            self._fill()
+            began = time.perf_counter()
+            seconds = back_to_back(self._queue, self._clock, noted, count) * count
+            if queued - began < self._covered:
+                break
+        return seconds
+
+    def _fill(self) -> None:
         for _ in range(FILLS):
             self._clock.fill(self._ahead, b"\x00\x00\x80\x3f")
-        return back_to_back(self._queue, self._clock, call, count) * count
+
+    def _filling(self) -> float:
+        """Seconds that the device is busy before a burst."""
+        began = time.perf_counter()
+        self._fill()
+        self._clock.finish()
+        return time.perf_counter() - began
 
 
 def on_gpu(shape: Shape, selector: str, bursts: Sequence[Bursts] = ()) -> dict[str, Any]:
@@ -204,8 +231,8 @@ def ratios(samples: dict[str, dict[str, list[float]]]) -> dict[str, float]:
     return found
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Geometric means and shares by dtype, way of timing and class of shape."""
+def summary(rows: Sequence[dict[str, Any]], shown: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """Geometric means and shares by dtype, way of timing, of these or all, and class of shape."""
     classes: dict[str, Callable[[dict[str, Any]], bool]] = {
         "all": lambda row: True,
         **{trans: (lambda row, trans=trans: row["trans"] == trans) for trans in ("NN", "NT", "TN", "TT")},
@@ -222,7 +249,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     }
     found = []
     for dtype in dict.fromkeys(row["dtype"] for row in rows):
-        for way in ways(rows):
+        for way in shown or ways(rows):
             short = ("all", "peer under 20 us", "peer 20 to 100 us", "peer 0.1 to 1 ms", "peer above 1 ms")
             for name in classes if way in ("device", "arrays") else short:
                 known = [row[way] for row in rows if row["dtype"] == dtype and row.get(way) and classes[name](row)]
@@ -244,49 +271,121 @@ def beyond(rows: Sequence[dict[str, Any]]) -> str:
     return f"Where NumPy takes less than 0.1 ms, calls take {median:.1f} us more (the median), {most}."
 
 
+def beside(info: DeviceInfo, backend: str) -> device.Device:
+    """The same device through a back end; raises StopIteration where there is no such way to it."""
+    return next(one for one in device.devices() if one.info.backend == backend and one.info.physical_id == info.physical_id)
+
+
+def serve(shapes: Connection, selector: str | None, backends: Sequence[str]) -> None:
+    """The process of one device: the samples of each shape that it is sent with whether bursts are wanted, or what went wrong. It ends with
+    the parent's end.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to hear
+    info = device.get(selector).info
+    if info.kind == "gpu":
+        import torch
+
+        torch.cuda.set_device(torch.device(info.id))
+    bursts = [Bursts(beside(info, backend)) for backend in backends]
+    with suppress(EOFError):
+        while True:
+            shape, burst = shapes.recv()
+            try:
+                shapes.send(on_cpu(shape, selector) if info.kind == "cpu" else on_gpu(shape, info.id, bursts if burst else ()))
+            except (Exception, SystemExit) as error:  # every failure of a shape is the parent's to report
+                shapes.send(f"{type(error).__name__}: {error}")
+
+
+def timed(
+    shapes: Sequence[Shape], selectors: Sequence[str | None], asked: argparse.Namespace
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """The number of each shape with its samples or what went wrong, as they come; every device takes the next one."""
+    context, ends = multiprocessing.get_context("spawn"), []
+    for selector in selectors:
+        mine, its = context.Pipe()
+        context.Process(target=serve, args=(its, selector, asked.buffers), daemon=True).start()
+        its.close()
+        ends.append(mine)
+    left = iter(enumerate(shapes))
+    given: dict[Any, int] = {}
+
+    def give(end: Connection) -> None:
+        number, shape = next(left, (-1, None))
+        if shape is not None and time.monotonic() - started < asked.seconds:
+            end.send((shape, number < asked.bursts))
+            given[end] = number
+
+    started = time.monotonic()
+    for end in ends:
+        give(end)
+    while given:
+        for end in wait(list(given)):
+            number = given.pop(end)
+            try:
+                answer = end.recv()
+            except EOFError:
+                answer = "the process of its device ended"
+            else:
+                give(end)
+            yield number, answer
+
+
+def row_of(shape: Shape, samples: dict[str, Any]) -> dict[str, Any]:
+    """A product's samples with the ratios that follow."""
+    row = {**shape._asdict(), "capture": samples.pop("capture", ""), "samples": samples} | ratios(samples)
+    return row | {"peer_us": statistics.median(samples.get("device", samples["arrays"])["peer"]) * 1e6}
+
+
 _COLUMNS = ("products", "shapes", "mean", ">= 0.92", ">= 0.85", "least")
 
 
-def main() -> None:
-    """Draw, compile, check, time, print tables, save."""
-    options = parser(__doc__, "the best", several=False)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--count", type=int, default=300)
-    options.add_argument("--sizes", default="32,10000", help="least and largest side")
-    options.add_argument("--dtype", default="float32,float64")
-    options.add_argument("--buffers", nargs="*", default=[], metavar="DEVICE", help="devices whose own Buffers are timed too")
-    options.add_argument("--bursts", type=int, default=10000, help="how many of the products are timed in them")
-    options.add_argument("--seconds", type=float, default=math.inf, help="stop drawing shapes after so long")
-    options.add_argument("--worst", type=int, default=12, help="how many of the slowest to list")
-    asked: argparse.Namespace = options.parse_args()
-    low, high = (int(part) for part in asked.sizes.split(","))
-    chosen = device.get(asked.device)
-    shapes = draw(asked.seed, asked.count, low, high, asked.dtype.split(","))
-    bursts = [Bursts(selector) for selector in asked.buffers]
-    infos = {burst.device.info: asked.bursts for burst in bursts} | {chosen.info: len(shapes)}
-    print(f"compiled in {compile_all(shapes, infos):.0f} s", file=sys.stderr)
-    rows, started = [], time.monotonic()
-    with until_stopped():
-        for number, shape in enumerate(shapes):
-            if time.monotonic() - started > asked.seconds:
-                print(f"{len(rows)} of {len(shapes)} shapes within {asked.seconds:g} s", file=sys.stderr)
-                break
-            mine = bursts if number < asked.bursts else ()
-            samples = on_cpu(shape, asked.device) if chosen.info.kind == "cpu" else on_gpu(shape, chosen.info.id, mine)
-            row = {**shape._asdict(), "capture": samples.pop("capture", ""), "samples": samples}
-            row |= ratios(samples)
-            timed = samples.get("device", samples["arrays"])
-            rows.append(row | {"peer_us": statistics.median(timed["peer"]) * 1e6})
+def report(rows: Sequence[dict[str, Any]], worst: int) -> None:
+    """Print the tables, and how many of the slowest products of each way."""
     failed = [row for row in rows if row["capture"]]
     if failed:
         print(f"{len(failed)} products could not be captured, the first {failed[0]}")
     print_table(_COLUMNS, summary(rows))
     print(beyond(rows))
     for way in ways(rows):
-        slow = sorted((row for row in rows if row.get(way)), key=lambda row: row[way])[: asked.worst]
+        slow = sorted((row for row in rows if row.get(way)), key=lambda row: row[way])[:worst]
         cells = [(f"{r['m']}x{r['n']}x{r['k']} {r['trans']} {r['dtype']}", f"{r[way]:.2f}", f"{r['peer_us']:.0f} us") for r in slow]
         if cells:
             print_table((f"slowest, {way}", "ratio", "peer takes"), cells)
+
+
+def main() -> None:
+    """Draw, compile, check, time, print tables, save."""
+    options = parser(__doc__, "the best")
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--count", type=int, default=300)
+    options.add_argument("--sizes", default="32,10000", help="least and largest side")
+    options.add_argument("--dtype", default="float32,float64")
+    options.add_argument("--buffers", nargs="*", default=[], metavar="BACKEND", help="back ends through which Buffers are timed too")
+    options.add_argument("--bursts", type=int, default=10000, help="how many of the products are timed in them")
+    options.add_argument("--seconds", type=float, default=math.inf, help="stop drawing shapes after so long")
+    options.add_argument("--worst", type=int, default=12, help="how many of the slowest to list")
+    asked: argparse.Namespace = options.parse_args()
+    low, high = (int(part) for part in asked.sizes.split(","))
+    selectors = asked.device or [None]
+    chosen = device.get(selectors[0])
+    shapes = draw(asked.seed, asked.count, low, high, asked.dtype.split(","))
+    infos = [
+        (chosen.info, len(shapes)),
+        *((beside(chosen.info, one).info, asked.bursts) for one in asked.buffers if one != chosen.info.backend),
+    ]
+    print(f"compiled in {compile_all(shapes, infos):.0f} s", file=sys.stderr)
+    found, wrong = {}, 0
+    with until_stopped():
+        for number, samples in timed(shapes, selectors, asked):
+            if isinstance(samples, str):
+                print(f"{shapes[number]}: {samples}", file=sys.stderr)
+                wrong += 1
+            else:
+                found[number] = row_of(shapes[number], samples)
+    rows = [found[number] for number in sorted(found)]
+    if len(rows) < len(shapes):
+        print(f"{len(rows)} of {len(shapes)} shapes, {wrong} failed", file=sys.stderr)
+    report(rows, asked.worst)
     document = {**facts(asked.commit), "device": chosen.info.name, "seed": asked.seed, "sizes": [low, high], "rows": rows}
     document["times_untuned"] = settings.times_untuned()
     print(save(f"random_shapes-{slug(chosen.info.name)}", document, asked.out))

@@ -108,7 +108,8 @@ def test_a_short_grid_behind_one_with_little_local_memory_is_spread_evenly(gpu: 
     """Where it starts early it asks for so much local memory that a multiprocessor takes no more than its share of the groups."""
     text = """__kernel void sums(__global float* x, __local float* kept) { AFTER_PREVIOUS(); kept[0] = 1; x[0] = kept[0]; }
         __kernel void add(__global float* x) { AFTER_PREVIOUS(); x[0] += 1; }
-        __kernel void few(__global float* x, __local float* kept) { AFTER_PREVIOUS(); kept[0] = 2; x[0] = kept[0]; }"""
+        __kernel void few(__global float* x, __local float* kept) { AFTER_PREVIOUS(); kept[0] = 2; x[0] = kept[0]; }
+        __kernel void large(__global float* x, __local float* kept) { AFTER_PREVIOUS(); kept[0] = 3; x[0] = kept[0]; }"""
     asked: list[int] = []
     start = CudaKernel.start
 
@@ -118,11 +119,12 @@ def test_a_short_grid_behind_one_with_little_local_memory_is_spread_evenly(gpu: 
 
     monkeypatch.setattr(CudaKernel, "start", noted)
     units, whole = gpu.info.compute_units, gpu.info.local_memory
+    third = whole // 384 * 128
 
     def launched(options: tuple[str, ...], each: int, *names: str) -> list[int]:
         asked.clear()
         module = gpu.load(program.build(Source("sums.cl", text, options=options), gpu.target, None))
-        local = {"sums": [1024], "add": [], "few": [256]}
+        local = {"sums": [1024], "add": [], "few": [256], "large": [third]}
         size = each * units, 1, 1
         assert gpu.ready([ReadyLaunch(module.kernel(name), size, (1, 1, 1), [Slot(0, Memory), *local[name]]) for name in names]) is not None
         return asked.copy()
@@ -136,6 +138,7 @@ def test_a_short_grid_behind_one_with_little_local_memory_is_spread_evenly(gpu: 
     assert launched(early, 2, "sums") == [1024]
     assert launched(early, 2, "sums", "few") == [share, 256]
     assert launched(early, 1000, "sums", "add") == [1024, 0], "a long grid is divided evenly by itself"
+    assert launched(early, 2, "large", "add") == [third, 0], "no more than two of these fit as they are"
     assert launched((), 2, "sums", "add") == [1024, 0], "without an early start the driver divides all multiprocessors first"
 
 

@@ -141,8 +141,10 @@ class CudaKernel(LoadedKernel):
         """
         if not self.early:
             return dynamic
-        each = -(-math.prod(grid[:3]) // max(self.device.info.compute_units, 1))
-        share = (self.device.info.local_memory + _RESERVED) // each - _RESERVED - self.static
+        each, whole = -(-math.prod(grid[:3]) // max(self.device.info.compute_units, 1)), self.device.info.local_memory + _RESERVED
+        if whole // (self.static + dynamic + _RESERVED) <= each:
+            return dynamic
+        share = whole // each - _RESERVED - self.static
         share -= share % LOCAL_ALIGNMENT
         if share <= dynamic:
             return dynamic

@@ -27,20 +27,25 @@
     // y, y + 4, ... where k is fast, else its steps
     const int beside = fast ? x : first + x, below = fast ? first + y : y;
 {% endmacro %}
-{# where its elements of the square from step `start` on begin, and element s of them; there are none from step `end` on #}
+{# where its elements of the square from step `start` on begin #}
 {% macro begins(start) %}at + (fast ? (long)below * ld + {{ start }} + x : (long)({{ start }} + y) * ld + beside){% endmacro %}
-{% macro element(s, start, end) %}(fast ? below + 4 * {{ s }} < across && {{ start }} + x < {{ end }} : {{ start }} + y + 4 * {{ s }} < {{ end }} && beside < across) ? from[(long)(4 * {{ s }}) * ld] : 0.0f{% endmacro %}
-{# what becomes of its elements of the square from step `start` on: of a whole one all are read without asking where the operand ends, for
-   compilers make a branch of each question, and wait for one element before they ask for the next #}
+{# what becomes of its elements of the square from step `start` on; there are none from step `end` on. Compilers make a branch of a question
+   whether to read, and wait for one element before they ask for the next: so a whole square is read without one, and of another the last row
+   or step in place of what lies past it #}
 {% macro each(start, end, before, behind) %}
         if ({{ start }} + 64 <= {{ end }} && first + 64 <= across) {
 #pragma unroll
             for (int s = 0; s < 16; ++s)
                 {{ before }}from[(long)(4 * s) * ld]{{ behind }};
         } else {
+            const int row = fast ? below : {{ start }} + y, last = (fast ? across : {{ end }}) - 1;
+            const int column = fast ? {{ start }} + x : beside, most = (fast ? {{ end }} : across) - 1;
+            __global const float* down = at + min(column, most);
 #pragma unroll
-            for (int s = 0; s < 16; ++s)
-                {{ before }}({{ element("s", start, end) }}){{ behind }};
+            for (int s = 0; s < 16; ++s) {
+                const float element = down[(long)min(row + 4 * s, last) * ld];
+                {{ before }}(row + 4 * s <= last && column <= most ? element : 0.0f){{ behind }};
+            }
         }
 {% endmacro %}
 {% macro operands() %}
