@@ -129,6 +129,30 @@ def test_operands_copied_to_aligned_rows_are_right(device: Device, dtype: str, c
         assert verdict.ok, f"{options} {case.sizes}: {verdict.message}"
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("loaded", ["a", "b", "ab"])
+def test_operands_whose_rows_begin_anywhere_are_right(device: Device, dtype: str, loaded: str) -> None:
+    """Copied by work-items: odd rows, words, eight bytes at a time, at offsets, along k, and across it where elements have two bytes."""
+    if not device.info.can.warp_groups:
+        pytest.skip("no warp groups multiply here")
+    rng = np.random.default_rng(new_seed(dtype + loaded))
+    tiles = [hopper.tile(64, 64, 5), hopper.tile(128, 128, 3), hopper.tile(64, 128, 4), hopper.tile(128, 64, 4)]
+    for tile in tiles:
+        for unit in (1, 4, 8):
+            letters = [str(rng.choice(["N", "T"])) for _ in range(2)] if dtypes.itemsize(dtype) == 2 else ["N", "T"]
+            sizes = {name: int(rng.integers(1, 420)) for name in "mnk"}
+            bare = WORKLOAD.problem(sizes, dtype, {"trans_a": letters[0], "trans_b": letters[1]})
+            layout = {
+                name: Layout((-(-(shape[1] + int(rng.integers(9))) // unit) * unit, 1), unit * int(rng.integers(3)))
+                for name, shape in WORKLOAD.shapes(bare).items()
+            }
+            case = WORKLOAD.problem(sizes, dtype, bare.options, layout)
+            split = {"SPLIT_K": 3, "JOIN": bool(rng.integers(2))} if rng.integers(3) == 0 else {}
+            point = replace(tile, LOADED=loaded, MAPS=int(rng.integers(2)), RASTER=int(rng.choice([1, 8])), **split)
+            verdict = check(device, WORKLOAD, case, promoting(point, dtype).config(), rng)
+            assert verdict.ok, f"{bare.options} {case.sizes} {layout} {point}: {verdict.message}"
+
+
 @pytest.mark.parametrize(("a", "b"), [("N", "N"), ("N", "T"), ("T", "N"), ("T", "T")])
 def test_operands_are_taken_as_they_lie_where_that_is_possible(device: Device, a: str, b: str) -> None:
     """16-bit floats with aligned rows need no copy, whatever way they are stored; bytes need one where k is slow, both in one launch."""
@@ -253,7 +277,8 @@ def test_factors_of_blocks_are_applied_as_sums_leave_the_units(device: Device) -
         {"m": 70, "n": 100, "k": 300}, "float8_e4m3fn:bfloat16", {"trans_a": str(rng.choice(["N", "T"])), "trans_b": "T"}
     )
     points = [SMALL, replace(SMALL, SPLIT_K=2)]
-    for point in [*points, hopper.tile(128, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
+    of_groups = [hopper.tile(128, 128, 4), replace(hopper.tile(64, 64, 3), SPLIT_K=2, JOIN=True), replace(hopper.tile(64, 128, 4), MAPS=1)]
+    for point in [*points, *of_groups] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
         verdict = check(device, workload, case, promoting(point, case.dtype).config(), rng)
         assert verdict.ok, verdict.message
 

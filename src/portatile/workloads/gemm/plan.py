@@ -154,7 +154,7 @@ class _Steps:
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
-        self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
+        self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a")) + point.local_beside(problem)
         kept = _KEPT if self.stream is not None else 0
         self.local_argument = self.local_bytes + kept > device.static_local
         self.temporaries: list[Temporary] = []

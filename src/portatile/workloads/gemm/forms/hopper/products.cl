@@ -2,7 +2,6 @@
 
    With `fragments` A has k slow and elements of four bytes, which the units take from registers: a work-item loads four for a step, of rows
    g, g + 8 and steps t, t + 4 as lane 4 g + t has them. #}
-{% from "elements.cl" import block_factor with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -39,7 +38,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
    this one adds #}
 {% macro promoted() %}
 {% if BLOCK %}
-            const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
+            __local const float* factors_of = factors + slot * {{ bm + bn }};
 {% endif %}
 {% for r in range(TRR) %}
             wgmma_fence();
@@ -48,13 +47,16 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {{ multiply(r, "part", "step") }}            }
             wgmma_commit();
 {% if BLOCK %}
-            const int row_{{ r }} = row0 + {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
-            const float above_{{ r }} = {{ block_factor("a", "min(row_%d, m - 1)" % r, "block") }}, below_{{ r }} = {{ block_factor("a", "min(row_%d + 8, m - 1)" % r, "block") }};
+            const int row_{{ r }} = {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
+            const float above_{{ r }} = factors_of[row_{{ r }}], below_{{ r }} = factors_of[row_{{ r }} + 8];
 {% if r == 0 %}
             float across_block[{{ count // 2 }}];
 #pragma unroll
-            for (int e = 0; e < {{ count // 2 }}; ++e)
-                across_block[e] = {{ block_factor("b", "min(col0 + e / 2 * 8 + lane % 4 * 2 + e % 2, n - 1)", "block") }};
+            for (int e = 0; e < {{ count // 2 }}; e += 2) {
+                const float2 two = *(__local const float2*)(factors_of + {{ bm }} + e / 2 * 8 + lane % 4 * 2);
+                across_block[e] = two.x;
+                across_block[e + 1] = two.y;
+            }
 {% endif %}
 {% endif %}
             WGMMA_WAIT(0);

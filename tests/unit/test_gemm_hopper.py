@@ -1,0 +1,69 @@
+"""The hopper form in an interpreter of PTX: operands whose rows begin anywhere, and factors of blocks of k."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from portatile import workloads
+from portatile.device.cuda import compiler
+from portatile.device.cuda.info import capabilities
+from portatile.records import Layout, Problem
+from portatile.workloads.gemm import units
+from portatile.workloads.gemm.forms.hopper import point as hopper
+from portatile.workloads.gemm.forms.hopper.point import Hopper
+from support.checking import check
+from support.ptx_machine.device import INFO, PtxDevice
+from support.seeds import new_seed
+
+pytestmark = pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+
+GEMM, BLOCKS = workloads.get("gemm"), workloads.get("gemm_blocks")
+DEVICE = replace(INFO, compute_units=2, capabilities=capabilities("sm_90"))  # two multiprocessors, so that groups have several tiles
+SMALL = replace(hopper.tile(64, 64, 3), MAPS=1)
+
+
+def case(dtype: str, trans: str, sizes: tuple[int, int, int], pads: tuple[int, int, int] = (0, 0, 0), offset: int = 0) -> Problem:
+    """A product whose rows are ``pads`` elements longer than they need be, A and B ``offset`` elements on."""
+    options = {"trans_a": trans[0], "trans_b": trans[1]}
+    bare = GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, options)
+    shapes = GEMM.shapes(bare)
+    layout = {name: Layout((shapes[name][1] + pad, 1), 0 if name == "c" else offset) for name, pad in zip("abc", pads, strict=True)}
+    return GEMM.problem(bare.sizes, dtype, options, layout)
+
+
+def right(problem: Problem, point: Hopper, name: str) -> None:
+    if units.promotes(problem):
+        point = replace(point, PROMOTE=units.PROMOTED)
+    workload = BLOCKS if problem.workload == "gemm_blocks" else GEMM
+    verdict = check(PtxDevice(DEVICE), workload, problem, point.config(), np.random.default_rng(new_seed(name)))
+    assert verdict.ok, verdict.message
+
+
+CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[int, int, int], int, str]] = {
+    "aligned": ("int8", "NT", (20, 66, 144), (0, 0, 0), 0, "none"),
+    "bytes, odd rows": ("int8", "NT", (20, 66, 131), (0, 0, 3), 0, "ab"),
+    "bytes, at an offset": ("int8", "NT", (35, 20, 130), (1, 5, 0), 1, "ab"),
+    "bytes, words": ("int8", "NT", (70, 16, 132), (0, 4, 0), 4, "ab"),
+    "bytes, eight at a time beside the TMA": ("int8", "NT", (20, 20, 136), (0, 8, 0), 0, "a"),
+    "odd rows of b beside copied ones": ("int8", "NT", (20, 30, 37), (0, 0, 0), 3, "b"),
+    "halves along and across k": ("float16", "NN", (33, 65, 71), (0, 0, 0), 0, "ab"),
+    "halves across and along k": ("bfloat16:float32", "TT", (65, 34, 67), (0, 2, 0), 1, "ab"),
+    "halves, one by the TMA": ("float16:float32", "TN", (64, 66, 65), (0, 0, 0), 0, "b"),
+    "eight bits": ("float8_e4m3fn:bfloat16", "NT", (10, 20, 131), (0, 0, 0), 0, "ab"),
+    "four bytes": ("tfloat32", "NT", (20, 30, 35), (0, 1, 0), 1, "ab"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_begin_anywhere_are_copied_by_work_items(name: str) -> None:
+    dtype, trans, sizes, pads, offset, loaded = CASES[name]
+    right(case(dtype, trans, sizes, pads, offset), replace(SMALL, LOADED=loaded), name)
+
+
+def test_factors_of_blocks_come_with_the_tiles() -> None:
+    sizes = {"m": 20, "n": 70, "k": 300}
+    problem = BLOCKS.problem(sizes, "float8_e5m2:bfloat16", {"trans_a": "N", "trans_b": "T"})
+    right(problem, replace(SMALL, TCR=2), "factors")
