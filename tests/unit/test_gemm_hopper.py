@@ -63,7 +63,9 @@ def test_rows_that_begin_anywhere_are_copied_by_work_items(name: str) -> None:
     right(case(dtype, trans, sizes, pads, offset), replace(SMALL, LOADED=loaded), name)
 
 
-def test_factors_of_blocks_come_with_the_tiles() -> None:
-    sizes = {"m": 20, "n": 70, "k": 300}
+@pytest.mark.parametrize("columns", [32, 144])
+def test_factors_of_blocks_come_with_the_tiles(columns: int) -> None:
+    """Those of columns are read before a block's products have ended, of wide tiles as they are applied."""
+    sizes = {"m": 20, "n": 70 if columns < 70 else 150, "k": 300 if columns < 70 else 130}
     problem = BLOCKS.problem(sizes, "float8_e5m2:bfloat16", {"trans_a": "N", "trans_b": "T"})
-    right(problem, replace(SMALL, TCR=2), "factors")
+    right(problem, replace(SMALL, TCR=columns // 16), f"factors {columns}")

@@ -39,7 +39,7 @@ _PROMOTED = tuple(  # of floats of eight bits
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
-_SCALED = _PROMOTED[3:]  # beside factors of blocks of k
+_SCALED = tuple(one for one in _PROMOTED if one.point.rows <= 128)  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
 _LOADED_ROWS = 128  # of a tile whose operands work-items copy

@@ -100,7 +100,7 @@ class Hopper(Point):
         must={
             **units.MUST_PROMOTE,
             "sums and those of one block of rows in the units must fit registers": "not PROMOTE or (TRR + 1) * TCR <= 24",
-            "beside factors of blocks of k fewer sums fit": "not block or (TRR + 1) * TCR <= 16",
+            "beside factors of blocks of k fewer sums fit": "not block or TRR == 1 or (TRR + 1) * TCR <= 16",
         },
         later=True,
     )

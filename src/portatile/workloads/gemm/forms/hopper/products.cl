@@ -40,6 +40,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {% if BLOCK %}
             __local const float* factors_of = factors + slot * {{ bm + bn }};
 {% endif %}
+{% set ahead = TCR <= 8 %}
 {% for r in range(TRR) %}
             wgmma_fence();
 #pragma unroll
@@ -49,7 +50,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {% if BLOCK %}
             const int row_{{ r }} = {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
             const float above_{{ r }} = factors_of[row_{{ r }}], below_{{ r }} = factors_of[row_{{ r }} + 8];
-{% if r == 0 %}
+{% if r == 0 and ahead %}
             float across_block[{{ count // 2 }}];
 #pragma unroll
             for (int e = 0; e < {{ count // 2 }}; e += 2) {
@@ -61,14 +62,28 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {% endif %}
             WGMMA_WAIT(0);
             asm volatile("" : {% for e in range(count) %}"+f"(part[{{ e }}]){{ ", " if not loop.last }}{% endfor %});
+{% set late = BLOCK and not ahead %}
+{% if late %}
+#pragma unroll
+            for (int e = 0; e < {{ count }}; e += 4) {
+                const float2 two = *(__local const float2*)(factors_of + {{ bm }} + e / 4 * 8 + lane % 4 * 2);
+                sums[{{ r }}][e] += part[e] * (above_{{ r }} * two.x);
+                sums[{{ r }}][e + 1] += part[e + 1] * (above_{{ r }} * two.y);
+                sums[{{ r }}][e + 2] += part[e + 2] * (below_{{ r }} * two.x);
+                sums[{{ r }}][e + 3] += part[e + 3] * (below_{{ r }} * two.y);
+            }
+            WARP_BARRIER();
+{% endif %}
 {% if loop.last %}
             before = slot;
             if (1{{ freed() }})
                 {{ free() }};
 {% endif %}
+{% if not late %}
 #pragma unroll
             for (int e = 0; e < {{ count }}; ++e)
                 sums[{{ r }}][e] += part[e]{{ " * ((e / 2 %% %d ? below_%d : above_%d) * across_block[e / 4 * 2 + e %% 2])" % (2, r, r) if BLOCK }};
+{% endif %}
 {% endfor %}
 {% endmacro %}
 {# the products of a tile's terms: those of the high ones are added to the sums while the others are formed #}
