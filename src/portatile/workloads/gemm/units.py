@@ -160,7 +160,9 @@ def facts(
     values["LINES"] = layout.vector_width(size) * size >= _CHUNK  # whether each row of C consists of aligned chunks
     values["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
+    halves = 16 if values["WIDE"] == 8 else 4 if layout.vector_width(size) >= 2 else 2  # bytes of 16-bit results that are stored at a time
     values["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))
+    values["HALVES"] = halves if fragments and values["OUT"] and (n % 2 == 0 or not values["ENDS"]) else 0
     values["ALIGNED"] = " ".join(
         name
         for name in epilogue.VECTORS

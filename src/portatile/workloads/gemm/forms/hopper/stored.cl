@@ -1,8 +1,34 @@
 {# The end of hopper.cl where a tile of C is stored. Sums go through local memory, `exchange`, of each warp its own, so that neighbours of a row
    of C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums. #}
+{# a line of 64 halves by words of two, of which the first one is the second half of a word where C's row begins in its middle #}
+{% macro store_words() %}
+#pragma unroll 4
+                    for (int line = 0; line < 16; ++line) {
+                        const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }};
+                        __global ushort* to = (__global ushort*)(c_at + (long)i * ldc + c);
+                        __local const ushort* from = (__local const ushort*)(halves + line * {{ halves }});
+{% if HALVES == 4 %}
+                        const int j = lane * 2;
+                        if ({{ inside("i", "c + j", 64) }}) {
+                            if ({{ inside("i", "c + j + 1", 64) }})
+                                *(__global uint*)(to + j) = *(__local const uint*)(from + j);
+                            else
+                                to[j] = from[j];
+                        }
+{% else %}
+                        const int odd = (int)((size_t)to >> 1 & 1), j = lane * 2 + odd;
+                        const uint low = from[min(j, 63)], high = from[min(j + 1, 63)];
+                        if (j < 63 && {{ inside("i", "c + j + 1", 64) }})
+                            *(__global uint*)(to + j) = low | high << 16;
+                        else if ({{ inside("i", "c + j", 64) }})
+                            to[j] = (ushort)low;
+                        if (odd && lane == 0 && {{ inside("i", "c", 64) }})
+                            to[0] = from[0];
+{% endif %}
+                    }
+{% endmacro %}
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long){{ "col0 * ldc + row0" if TURN else "row0 * ldc + col0" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
-{% set fast = OUT in ("F16", "BF16") and WIDE == 8 and not TURN %}
-{% if fast %}
+{% if HALVES and not TURN %}
         if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
 #pragma unroll
             for (int r = 0; r < {{ TRR }}; ++r) {
@@ -27,12 +53,16 @@
                                        {% for x in range(0, 8, 2) %}MATRIX_PAIR_{{ OUT }}({{ fragment(x) }}, {{ fragment(x + 1) }}){{ ", " if not loop.last }}{% endfor %});
                     }
                     WARP_BARRIER();
+{% if HALVES == 16 %}
 #pragma unroll
                     for (int line = lane / 8; line < 16; line += 4) {
                         const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }}, j = c + lane % 8 * 8;
                         if ({{ inside("i", "j", 64) }})
                             *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
                     }
+{% else %}
+{{ store_words() }}
+{%- endif %}
                 }
             }
             continue;
