@@ -101,7 +101,7 @@ def _loading(problem: Problem, device: DeviceInfo, tiles: Sequence[UnitTile]) ->
         across = "b" in names and not k_fast(problem, "b")
         for one in tiles:
             if one.point.rows <= _LOADED_ROWS and not (across and one.point.columns * size % units.LINE):
-                fewer = [_with(one, LOADED=names, STAGES=stages) for stages in range(one.point.STAGES, 2, -1)]
+                fewer = [_with(one, LOADED=names, STAGES=stages) for stages in (12, 8, 6, 5, 4, 3) if stages <= one.point.STAGES]
                 yield from [tile for tile in fewer if units.fits(tile.point, device, tile.point.local_beside(problem))][:1]
 
 
