@@ -10,7 +10,8 @@ import pytest
 from portatile import workloads
 from portatile.device.cuda import compiler
 from portatile.device.cuda.info import capabilities
-from portatile.records import Layout, Problem
+from portatile.errors import ArgumentError
+from portatile.records import Launch, Layout, Problem, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.hopper.point import Hopper
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.skipif(compiler.available() is not None, reason="NVRTC 
 
 GEMM, BLOCKS = workloads.get("gemm"), workloads.get("gemm_blocks")
 DEVICE = replace(INFO, compute_units=2, capabilities=capabilities("sm_90"))  # two multiprocessors, so that groups have several tiles
+WHOLE = replace(DEVICE, compute_units=132)
 SMALL = replace(hopper.tile(64, 64, 3), MAPS=1)
 
 
@@ -69,3 +71,25 @@ def test_factors_of_blocks_come_with_the_tiles(columns: int) -> None:
     sizes = {"m": 20, "n": 70 if columns < 70 else 150, "k": 300 if columns < 70 else 130}
     problem = BLOCKS.problem(sizes, "float8_e5m2:bfloat16", {"trans_a": "N", "trans_b": "T"})
     right(problem, replace(SMALL, TCR=columns // 16), f"factors {columns}")
+
+
+def test_operands_are_loaded_as_they_lie_where_that_is_expected_to_be_faster() -> None:
+    """Small products and those of few rows; a large one is worth the copy before it. Aligned rows are the TMA's."""
+    for sizes, loaded in (((331, 451, 50), "ab"), ((8032, 36, 4180), "ab"), ((4097, 4095, 4099), "none"), ((512, 512, 512), "none")):
+        problem = case("float8_e4m3fn:bfloat16", "NT", sizes)
+        config = GEMM.default(problem, WHOLE)
+        assert (config["FORM"], config["LOADED"]) == ("hopper", loaded)
+        assert GEMM.space(problem, WHOLE).violated(config) is None
+        steps = [step.kernel for step in GEMM.plan(problem, config, WHOLE).steps if isinstance(step, Launch)]
+        assert steps == (["gemm"] if loaded == "ab" or sizes[2] == 512 else ["gemm_lines", "gemm"])
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [({"CLUSTER": 2}, "rows of LOADED operands are groups' own"), ({"TURN": True}, "rows of LOADED operands are groups' own")],
+)
+def test_what_cannot_be_loaded_is_refused(more: dict[str, Value], words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        replace(SMALL, LOADED="ab", **more).check({"block": 0, "eight_bits": False, "unit_type": True, "batched": False})  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="cannot be LOADED"):
+        GEMM.plan(case("int8", "NN", (20, 30, 40)), replace(SMALL, LOADED="b").config(), DEVICE)
