@@ -46,9 +46,10 @@ def right(problem: Problem, point: Hopper, name: str) -> None:
 
 CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[int, int, int], int, str]] = {
     "aligned": ("int8", "NT", (20, 66, 144), (0, 0, 0), 0, "none"),
-    "bytes, odd rows": ("int8", "NT", (20, 66, 131), (0, 0, 3), 0, "ab"),
+    "bytes, odd rows": ("int8", "NT", (20, 66, 131), (0, 0, 3), 3, "ab"),
     "bytes, at an offset": ("int8", "NT", (35, 20, 130), (1, 5, 0), 1, "ab"),
     "bytes, words": ("int8", "NT", (70, 16, 132), (0, 4, 0), 4, "ab"),
+    "bytes, more steps than stages": ("int8", "NT", (10, 12, 715), (0, 0, 0), 2, "ab"),
     "bytes, eight at a time beside the TMA": ("int8", "NT", (20, 20, 136), (0, 8, 0), 0, "a"),
     "odd rows of b beside copied ones": ("int8", "NT", (20, 30, 37), (0, 0, 0), 3, "b"),
     "halves along and across k": ("float16", "NN", (33, 65, 71), (0, 0, 0), 0, "ab"),
@@ -86,7 +87,7 @@ def test_operands_are_loaded_as_they_lie_where_that_is_expected_to_be_faster() -
 
 @pytest.mark.parametrize(
     ("more", "words"),
-    [({"CLUSTER": 2}, "rows of LOADED operands are groups' own"), ({"TURN": True}, "rows of LOADED operands are groups' own")],
+    [({"CLUSTER": 2}, "for one warp group alone"), ({"TURN": True}, "for one warp group alone")],
 )
 def test_what_cannot_be_loaded_is_refused(more: dict[str, Value], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):

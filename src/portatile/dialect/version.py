@@ -45,7 +45,7 @@ def _version() -> str:
 
 VERSION = _version()
 PRELUDE_OPENCL = (_HERE / "preludes" / "opencl.h").read_text()
-_USES_MATRIX = re.compile(r"\bMATRIX_(?:LOAD_[AB]|MULTIPLY_ADD_|STORE_[FS]32|PAIR_B?F16|(?:LOW|HIGH)_B?F16)|\bCOPY_ASYNC_\d+_PART\b")
+_USES_MATRIX = re.compile(r"\bMATRIX_(?:LOAD_[AB]|MULTIPLY_ADD_|STORE_[FS]32|PAIR_B?F16|(?:LOW|HIGH)_B?F16)")
 _MATRIX = (_HERE / "preludes" / "matrix.h").read_text()
 _USES_TENSOR = re.compile(r"\b(?:WGMMA_WAIT|tensor_map\w*)\b")
 _TENSOR = (_HERE / "preludes" / "tensor.h").read_text()

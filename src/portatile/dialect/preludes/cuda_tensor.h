@@ -39,7 +39,6 @@
    wgmma_fence(), wgmma_commit()         before products and after them
    wgmma_wait<n>()                       until at most n committed groups of products are under way: WGMMA_WAIT(n) in kernel text
    warp_registers_less(), warp_registers_more()   a warp group of three gives registers back, so that each of the others may have 232
-   warp_registers_some(), warp_registers_most()   the same where that one keeps 72, and the others may have 216
 */
 namespace ocl {
 INLINE void mbarrier_init(uint b, uint count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(count) : "memory"); }
@@ -150,6 +149,4 @@ INLINE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" :::
 template <int n> INLINE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory"); }
 INLINE void warp_registers_less() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 INLINE void warp_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-INLINE void warp_registers_some() { asm volatile("setmaxnreg.dec.sync.aligned.u32 72;"); }
-INLINE void warp_registers_most() { asm volatile("setmaxnreg.inc.sync.aligned.u32 216;"); }
 }  // namespace ocl

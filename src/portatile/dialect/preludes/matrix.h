@@ -297,19 +297,14 @@ static inline uint portatile_pair_bf16(float x, float y) { return portatile_to_b
 #define MATRIX_PAIR_F16(x, y) portatile_pair_f16(x, y)
 #define MATRIX_PAIR_BF16(x, y) portatile_pair_bf16(x, y)
 
-/* Starts a copy of the first `bytes` of 16, 8 or 4 from __global g to __local l, and brings zeros for the others; both aligned to as many.
+/* Starts a copy of the first `bytes`, 0 to 16, of 16 from __global g to __local l, and brings zeros for the others; both aligned to 16.
    What is not copied is not read. */
 #if defined(PORTATILE_NVIDIA) && defined(HAVE_COPY_ASYNC)
-#define PORTATILE_COPY_PART(l, g, mode, size, bytes) \
-  asm volatile("cp.async." mode ".shared.global [%0], [%1], " size ", %2;" :: "r"(LOCAL_ADDRESS(l)), "l"((ulong)(g)), "r"(bytes) : "memory")
-#define COPY_ASYNC_16_PART(l, g, bytes) PORTATILE_COPY_PART(l, g, "cg", "16", bytes)
-#define COPY_ASYNC_8_PART(l, g, bytes) PORTATILE_COPY_PART(l, g, "ca", "8", bytes)
-#define COPY_ASYNC_4_PART(l, g, bytes) PORTATILE_COPY_PART(l, g, "ca", "4", bytes)
+#define COPY_ASYNC_16_PART(l, g, bytes) \
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(LOCAL_ADDRESS(l)), "l"((ulong)(g)), "r"(bytes) : "memory")
 #else
-static inline void portatile_copy_part(__local uchar *to, __global const uchar *from, int bytes, int size) {
-  for (int i = 0; i < size; ++i) to[i] = i < bytes ? from[i] : 0;
+static inline void portatile_copy_part(__local uchar *to, __global const uchar *from, int bytes) {
+  for (int i = 0; i < 16; ++i) to[i] = i < bytes ? from[i] : 0;
 }
-#define COPY_ASYNC_16_PART(l, g, bytes) portatile_copy_part((__local uchar *)(l), (__global const uchar *)(g), bytes, 16)
-#define COPY_ASYNC_8_PART(l, g, bytes) portatile_copy_part((__local uchar *)(l), (__global const uchar *)(g), bytes, 8)
-#define COPY_ASYNC_4_PART(l, g, bytes) portatile_copy_part((__local uchar *)(l), (__global const uchar *)(g), bytes, 4)
+#define COPY_ASYNC_16_PART(l, g, bytes) portatile_copy_part((__local uchar *)(l), (__global const uchar *)(g), bytes)
 #endif

@@ -101,5 +101,3 @@ static inline void wgmma_commit(void) { asm volatile(PORTATILE_LATER "wgmma.comm
 #define WGMMA_WAIT(n) asm volatile(PORTATILE_LATER "wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory")
 static inline void warp_registers_less(void) { asm volatile(PORTATILE_LATER "setmaxnreg.dec.sync.aligned.u32 40;"); }
 static inline void warp_registers_more(void) { asm volatile(PORTATILE_LATER "setmaxnreg.inc.sync.aligned.u32 232;"); }
-static inline void warp_registers_some(void) { asm volatile(PORTATILE_LATER "setmaxnreg.dec.sync.aligned.u32 72;"); }
-static inline void warp_registers_most(void) { asm volatile(PORTATILE_LATER "setmaxnreg.inc.sync.aligned.u32 216;"); }

@@ -89,10 +89,10 @@ def loadable(problem: Problem, name: str) -> bool:
 
 
 def word(problem: Problem, name: str) -> int:
-    """The bytes of a row of A or B that are copied at a time, 8 or 4; 1 where rows are less aligned."""
+    """What divides the bytes by which any two rows of A or B begin apart from chunks of 16: 16, 8 or 4, or 1."""
     size = types_of(problem).operand.itemsize
     aligned = problem.layout[name].vector_width(size) * size
-    return next((width for width in (8, 4) if aligned >= width), 1)
+    return next((width for width in (16, 8, 4) if aligned >= width), 1)
 
 
 def unmapped(problem: Problem) -> str:
@@ -183,7 +183,7 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     facts |= {"turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
     size = types_of(problem).operand.itemsize
     facts |= {"joins": joins(device), "across": size == 2 and not along(problem, "b")}
-    facts |= {"unmapped": unmapped(problem), "shifted": "".join(name for name in "ab" if word(problem, name) == 1)}
+    facts["unmapped"] = unmapped(problem)
     return {**facts, "unaligned": "".join(name for name in "ab" if unaligned(problem, name))}
 
 

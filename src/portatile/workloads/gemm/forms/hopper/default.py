@@ -42,7 +42,6 @@ _PROMOTED = tuple(  # of floats of eight bits
 _SCALED = tuple(one for one in _PROMOTED if one.point.rows <= 128)  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
-_LOADED_ROWS = 128  # of a tile whose operands work-items copy
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
@@ -90,19 +89,18 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
     tiles = tuple(_with(one, **known) for one in tiles)
     if batch == 1 and not block_of(problem) and not units.turns(problem):
-        tiles = (*tiles, *_loading(problem, device, [_with(one, **known) for one in (_PROMOTED if units.promotes(problem) else _TILES)]))
+        tiles = (*tiles, *_loading(problem, [_with(one, **known) for one in (_PROMOTED if units.promotes(problem) else _TILES)]))
     return [one for one in tiles if units.fits(one.point, device, one.point.local_beside(problem))]
 
 
-def _loading(problem: Problem, device: DeviceInfo, tiles: Sequence[UnitTile]) -> Iterator[UnitTile]:
-    """The tiles with operands that work-items copy as they lie, instead of a launch before; fewer stages where words need their room."""
+def _loading(problem: Problem, tiles: Sequence[UnitTile]) -> Iterator[UnitTile]:
+    """The tiles of one warp group with operands that work-items copy as they lie, instead of a launch before."""
     found, size = units.unmapped(problem), types_of(problem).operand.itemsize
     for names in sorted({*found, found} - {""}):
         across = "b" in names and not k_fast(problem, "b")
         for one in tiles:
-            if one.point.rows <= _LOADED_ROWS and not (across and one.point.columns * size % units.LINE):
-                fewer = [_with(one, LOADED=names, STAGES=stages) for stages in (12, 8, 6, 5, 4, 3) if stages <= one.point.STAGES]
-                yield from [tile for tile in fewer if units.fits(tile.point, device, tile.point.local_beside(problem))][:1]
+            if one.point.TBR == 1 and not (across and one.point.columns * size % units.LINE):
+                yield _with(one, LOADED=names)
 
 
 def _with(one: UnitTile, **values: Value) -> UnitTile:

@@ -63,7 +63,7 @@
 {% from "join.cl" import arrival with context %}
 {% from "copies.cl" import copier, tile_of with context %}
 {% if LOADED %}
-{% from "loaded.cl" import loader with context %}
+{% from "loaded.cl" import loader, loading with context %}
 {% endif %}
 {% if BLOCK %}
 {% from "factors.cl" import factor_copier with context %}
@@ -96,6 +96,12 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% endif %}
 {% if TERMS > 1 %}
 {{ scaling() }}
+{% endif %}
+{% if LOADED or HALVES in (2, 4) %}
+{% include "shifted.cl" %}
+{% endif %}
+{% if LOADED %}
+{{ loading() }}
 {% endif %}
 {% if CLUSTER > 1 %}
 CLUSTER({{ CLUSTER }})
@@ -187,7 +193,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 
     if (team == {{ TBR }}) {
 {% if TBR == 2 %}
-        warp_registers_{{ "some" if LOADED else "less" }}();
+        warp_registers_less();
 {% endif %}
 {% if early %}
         if (item / 32 != {{ 4 * TBR }})
@@ -207,7 +213,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     }
 
 {% if TBR == 2 %}
-    warp_registers_{{ "most" if LOADED else "more" }}();
+    warp_registers_more();
 {% endif %}
 {% if early %}
     group_wait({{ 128 * TBR + 32 }});

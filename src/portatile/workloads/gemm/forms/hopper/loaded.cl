@@ -1,149 +1,129 @@
 {# How the hopper form's work-items copy tiles of operands whose rows the TMA does not take, those of LOADED; hopper.cl has the drawing.
 
-   Lines of 128 bytes go to local memory as the TMA would put them there, by asynchronous copies of X_WORD bytes. Where rows are not aligned to
-   four bytes (X_WORD = 1), a warp copies the 33 words that hold the line to `words`, of LOADS stages by turns, and shifts them from there:
+   Lines of 128 bytes come to local memory as the TMA would put them there. A work-item has one chunk of 16 bytes of every sixteenth line: it reads
+   the aligned chunk in which its own begins, and the next one, and shifts the two by `skew` bytes, which are the same for all its lines:
 
-        memory   | . a b c | d e f g | h . . . |      a word of the tile: the upper bytes of one word, the lower ones of the next
-        words    |   0     |   1     |   2     |      `skew`, 1 here: bytes of word 0 before the line; the same for all lines of a warp
+        memory   | . . . a b c d ...  | e f g h ... |        X_WORD: what divides the skew of every line, 8, 4 or 1
+        chunk    |       a b c d ...    e f |
 
-   Copies run LAG stages ahead of the stage that is handed over. #}
+   It stores what it read of a stage, and reads the same of the next one, by turns: so loads of a whole stage are under way. A chunk that lies past
+   its line's end is zeros, and past the operand's end nothing is read. #}
 {% from "copies.cl" import copies, tile_of with context %}
-{% set LAG = LOADS - 1 %}
-{% set raw = ("a" if A_WORD == 1 else "") ~ ("b" if B_WORD == 1 else "") %}
-{% set raw_slot = 132 * ((bm if "a" in raw else 0) + (bn if "b" in raw else 0)) %}
-{# where the words of an operand's lines begin #}
-{% macro words_of(x) %}{{ 132 * bm if x == "b" and "a" in raw else 0 }}{% endmacro %}
-{# starts the copies of a stage's lines of one operand: to the tile, or to the words #}
-{% macro load(x, along, word, first, end) %}
-{% set wide = bm if x == "a" else bn %}
-{% set lanes = 32 if word == 1 else 128 // word %}
-{% set jump = 128 // lanes %}
-{% set place = 0 if x == "a" else bm * 128 %}
-                {
-                    const int line = item % 128 / {{ lanes }}, byte = item % {{ lanes }} * {{ 4 if word == 1 else word }};
-{% if along %}
-                    __global const uchar* from = (__global const uchar*)({{ x }}_base + {{ x }}_offset + (long)({{ first }} + line) * ld{{ x }} + k_next);
-                    const int bytes = (k1 - k_next) * {{ itemsize }};
-{% else %}
-                    __global const uchar* from = (__global const uchar*)({{ x }}_base + {{ x }}_offset + (long)(k_next + line) * ld{{ x }} + {{ first }});
-                    const int bytes = ({{ end }} - {{ first }}) * {{ itemsize }};
-{% endif %}
-                    const long jump = (long)ld{{ x }} * {{ jump * itemsize }};
-{% if word == 1 %}
-                    const int skew = (int)((size_t)from & 3);
-                    skews |= (uint)skew << {{ 0 if x == "a" else 2 }};
-                    from -= skew;
-                    __local uchar* to = words + load_slot * {{ raw_slot }} + {{ words_of(x) }} + line * 132;
-{% else %}
-                    __local uchar* to = tiles + slot * {{ stage }} + {{ place }} + line * 128;
-{% endif %}
-#pragma unroll 8
-                    for (int s = 0; s < {{ wide // jump }}; ++s) {
-{% if along %}
-                        const int far = byte, there = {{ first }} + line + s * {{ jump }} < {{ end }};
-                        __global const uchar* at = from + s * jump + far;
-{% else %}
-                        const int far = byte + s * {{ jump }} / {{ depth }} * 128, there = k_next + line + s * {{ jump }} % {{ depth }} < k1;
-                        __global const uchar* at = from + (s * {{ jump }} % {{ depth }} / {{ jump }}) * jump + far;
-{% endif %}
-                        const int part = there ? clamp(bytes{{ " + skew" if word == 1 }} - far, 0, {{ 4 if word == 1 else word }}) : 0;
-{% if word == 1 %}
-                        COPY_ASYNC_4_PART(to + s * {{ jump * 132 }} + byte, part > 0 ? at : (__global const uchar*)aligned_{{ x }}, part);
-{% else %}
-                        COPY_ASYNC_{{ word }}_PART(to + s * {{ jump * 128 }} + ((byte / 16 ^ (line + s * {{ jump }})) & 7) * 16 + byte % 16, part > 0 ? at : (__global const uchar*)aligned_{{ x }}, part);
-{% endif %}
-                    }
-{% if word == 1 %}
-                    // the last word of each line, by one work-item
-                    for (int s = item % 32; s < {{ wide // 4 }}; s += 32) {
-{% if along %}
-                        const int far = 128, there = {{ first }} + line + s * 4 < {{ end }};
-                        __global const uchar* at = from + s * jump + far;
-{% else %}
-                        const int far = 128 + s * 4 / {{ depth }} * 128, there = k_next + line + s * 4 % {{ depth }} < k1;
-                        __global const uchar* at = from + (s * 4 % {{ depth }} / 4) * jump + far;
-{% endif %}
-                        const int part = there ? clamp(bytes + skew - far, 0, skew) : 0;
-                        COPY_ASYNC_4_PART(to + s * {{ 4 * 132 }} + 128, part > 0 ? at : (__global const uchar*)aligned_{{ x }}, part);
-                    }
-{% endif %}
-                }
+{# functions of the text: an aligned chunk of which so many bytes are the operand's; the first bytes of a chunk #}
+{% macro loading() %}
+static inline uint4 chunk_at(__global const uchar* at, const long left)
+{
+    if (left >= 16)
+        return *(__global const uint4*)at;
+    uint4 found = (uint4)(0);
+#pragma unroll 1
+    for (int i = (int)left - 1; i >= 0; --i)
+        found = (uint4)(found.x << 8 | at[i], found.y << 8 | found.x >> 24, found.z << 8 | found.y >> 24, found.w << 8 | found.z >> 24);
+    return found;
+}
+static inline uint first_bytes(const uint word, const int count)
+{
+    return count >= 4 ? word : count <= 0 ? 0 : word & ((1u << 8 * count) - 1);
+}
+static inline uint4 first_of(const uint4 chunk, const int count)
+{
+    return (uint4)(first_bytes(chunk.x, count), first_bytes(chunk.y, count - 4), first_bytes(chunk.z, count - 8), first_bytes(chunk.w, count - 12));
+}
 {% endmacro %}
-{# shifts the words of an operand's lines to its tile #}
-{% macro shifted(x) %}
+{# what stays the same of an operand for all stages #}
+{% macro begun(x, along, end) %}
+        __global const uchar* {{ x }}_lines = (__global const uchar*)({{ x }}_base + {{ x }}_offset + (long)line * ld{{ x }});
+        const int {{ x }}_skew = (int)((size_t){{ x }}_lines & 15);
+        __global const uchar* {{ x }}_end = (__global const uchar*)({{ x }}_base + {{ x }}_offset + (long)({{ end if along else "k" }} - 1) * ld{{ x }} + {{ "k" if along else end }});
+        {{ x }}_lines += chunk * 16 - {{ x }}_skew;
+        uint4 {{ x }}_low[{{ (bm if x == "a" else bn) // 16 }}], {{ x }}_high[{{ (bm if x == "a" else bn) // 16 }}];
+        int {{ x }}_bytes = 0;  // of this work-item's lines that are copied, from the first of its chunks on
+{% endmacro %}
+{# stores a stage's chunks of an operand, and reads those of the next one, as far as these are there #}
+{% macro turn(x, along, word, first, end) %}
 {% set wide = bm if x == "a" else bn %}
 {% set place = 0 if x == "a" else bm * 128 %}
-                    {
-                        const int line = item % 128 / 32, skew = (int)(of_stage >> {{ 0 if x == "a" else 2 }} & 3) * 8;
-                        __local const uint* from = (__local const uint*)(words + done_load * {{ raw_slot }} + {{ words_of(x) }} + line * 132) + lane;
-                        __local uchar* to = tiles + done_slot * {{ stage }} + {{ place }} + line * 128;
-#pragma unroll 8
-                        for (int s = 0; s < {{ wide // 4 }}; ++s) {
-                            const ulong two = (ulong)from[s * 132 + 1] << 32 | from[s * 132];
-                            *(__local uint*)(to + s * 512 + ((lane / 4 ^ (line + s * 4)) & 7) * 16 + lane % 4 * 4) = (uint)(two >> skew);
-                        }
+            {
+{% if along %}
+                __global const uchar* from = {{ x }}_lines + ((long){{ first }} * ld{{ x }} + k_next) * {{ itemsize }};
+                const int bytes = (k1 - k_next) * {{ itemsize }} - chunk * 16;
+{% else %}
+                __global const uchar* from = {{ x }}_lines + ((long)k_next * ld{{ x }} + {{ first }}) * {{ itemsize }};
+                const int bytes = ({{ end }} - {{ first }}) * {{ itemsize }} - chunk * 16;
+{% endif %}
+                const long jump = (long)ld{{ x }} * {{ 16 * itemsize }};
+                __local uchar* to = tiles + slot * {{ stage }} + {{ place }} + line * 128 + ((chunk ^ line) & 7) * 16;
+#pragma unroll
+                for (int p = 0; p < {{ wide // 16 }}; ++p) {
+{% if along %}
+                    const int box = 0;
+                    const int there = more && {{ first }} + line + p * 16 < {{ end }};
+                    __global const uchar* at = from + p * jump;
+{% else %}
+                    const int box = p * 16 / {{ depth }} * 128;
+                    const int there = more && k_next + line + p * 16 % {{ depth }} < k1;
+                    __global const uchar* at = from + (p * 16 % {{ depth }} / 16) * jump + box;
+{% endif %}
+                    if (begun >= 0) {
+                        uint4 v = shifted({{ x }}_low[p], {{ x }}_high[p], {{ x }}_skew, {{ word }});
+                        if ({{ x }}_bytes - box < 16)
+                            v = first_of(v, {{ x }}_bytes - box);
+                        *(__local uint4*)(to + p * 2048) = v;
                     }
+                    {{ x }}_low[p] = there && bytes - box > 0 ? chunk_at(at, (long)({{ x }}_end - at)) : (uint4)(0);
+                    {{ x }}_high[p] = there && {{ x }}_skew && bytes - box > 16 - {{ x }}_skew ? chunk_at(at + 16, (long)({{ x }}_end - at) - 16) : (uint4)(0);
+                }
+                {{ x }}_bytes = bytes;
+            }
 {% endmacro %}
 {# the warp group that copies: all of its work-items, and one that has the TMA copy the other operand #}
 {% macro loader() %}
-{% for x in LOADED %}
-        __global const {{ stored }}* aligned_{{ x }} = {{ x }}_base;  // what is aligned: an address of which nothing is read
-{% endfor %}
-{% if raw %}
-        __local uchar* words = tiles + {{ spaces + 256 + 16 * STAGES }};
-        int load_slot = 0, done_load = 0;
-        uint skews_of = 0;  // of the stages under way, four bits each
-{% endif %}
+        const int line = item % 128 / 8, chunk = item % 8;
+{% if "a" in LOADED %}
+{{ begun("a", A_ALONG, "m") }}
+{%- endif %}
+{% if "b" in LOADED %}
+{{ begun("b", B_ALONG, "n") }}
+{%- endif %}
         const int stages = ((down * across - tile0 - 1) / tiles_on + 1) * count;
-        int slot = 0, phase = 1, done_slot = 0, at = tile0, step = 0;
-#pragma unroll 1
-        for (int begun = 0; begun < stages + {{ LAG }}; ++begun) {
-            if (begun < stages) {
-{{ tile_of() }}
-                const int k_next = k0 + step * {{ depth }};
-{% if raw %}
-                uint skews = 0;
+        int slot = 0, phase = 1, at = tile0, step = 0;
+{% if by_tma %}
+        int by_tma_row = 0, by_tma_k = 0;
 {% endif %}
+#pragma unroll 1
+        for (int begun = -1; begun < stages; ++begun) {
+            const int more = begun + 1 < stages;  // whether a stage follows, whose tile and step are `at` and `step`
+{{ tile_of() }}
+            const int k_next = k0 + step * {{ depth }};
+            if (begun >= 0) {
                 mbarrier_wait(empty + slot * 8, phase);
 {% if by_tma %}
                 if (item == {{ 128 * TBR }}) {
                     const uint to = first + slot * {{ stage }};
+                    const int k_next = by_tma_k;
                     mbarrier_expect(full + slot * 8, {{ (bm if by_tma == "a" else bn) * 128 }});
-{{ copies("a", A_ALONG, bm, 0, "row0") if by_tma == "a" else copies("b", B_ALONG, bn, bm * 128, "col0") }}                }
-{% endif %}
-{% if "a" in LOADED %}
-{{ load("a", A_ALONG, A_WORD, "row0", "m") }}
-{%- endif %}
-{% if "b" in LOADED %}
-{{ load("b", B_ALONG, B_WORD, "col0", "n") }}
-{%- endif %}
-                phase ^= slot == {{ STAGES - 1 }};
-                slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
-                at += step + 1 == count ? tiles_on : 0;
-                step = step + 1 == count ? 0 : step + 1;
-{% if raw %}
-                load_slot = load_slot == {{ LAG }} ? 0 : load_slot + 1;
-                skews_of = skews_of << 4 | skews;
-            } else {
-                skews_of <<= 4;
+{{ copies("a", A_ALONG, bm, 0, "by_tma_row") if by_tma == "a" else copies("b", B_ALONG, bn, bm * 128, "by_tma_row") }}                }
 {% endif %}
             }
-            COPY_ASYNC_COMMIT();
-            if (begun >= {{ LAG }}) {
-                COPY_ASYNC_WAIT({{ LAG }});
-{% if raw %}
-                WARP_BARRIER();
-                const uint of_stage = skews_of >> {{ 4 * LAG }};
-{% for x in raw %}
-{{ shifted(x) }}
-{%- endfor %}
-                done_load = done_load == {{ LAG }} ? 0 : done_load + 1;
-{% endif %}
+{% if "a" in LOADED %}
+{{ turn("a", A_ALONG, A_WORD, "row0", "m") }}
+{%- endif %}
+{% if "b" in LOADED %}
+{{ turn("b", B_ALONG, B_WORD, "col0", "n") }}
+{%- endif %}
+            if (begun >= 0) {
                 local_written();
                 WARP_BARRIER();
                 if (lane == 0)
-                    mbarrier_arrive(full + done_slot * 8);
-                done_slot = done_slot == {{ STAGES - 1 }} ? 0 : done_slot + 1;
+                    mbarrier_arrive(full + slot * 8);
+                phase ^= slot == {{ STAGES - 1 }};
+                slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
             }
+{% if by_tma %}
+            by_tma_row = {{ "row0" if by_tma == "a" else "col0" }};
+            by_tma_k = k_next;
+{% endif %}
+            at += step + 1 == count ? tiles_on : 0;
+            step = step + 1 == count ? 0 : step + 1;
         }
 {% endmacro %}

@@ -21,8 +21,6 @@ _GROUP = 128  # work-items of a warp group
 _EXCHANGE = 4 * 16 * 40 * 4  # bytes of local memory through which a warp group's sums go to C
 _MAP = 128  # bytes of a tensor map
 _ALIGNMENT = 1024  # of the tiles, which local memory need not have
-_LOADS = 3  # stages whose copies work-items have under way
-_WORDS = 132  # bytes that hold a line of 128 which begins anywhere
 
 
 @dataclass(frozen=True)
@@ -131,19 +129,13 @@ class Hopper(Point):
     LOADED: str = parameter(
         "none",
         ("none", "a", "b", "ab"),
-        "Operands whose tiles work-items copy, 4 or 8 bytes at a time or from words that are shifted: rows that the TMA does not take.",
+        "Operands whose tiles work-items copy through registers, shifted: rows that the TMA does not take.",
         must={
-            "the rows of LOADED operands are groups' own, and no factors of blocks of k stand beside them": (
-                "LOADED == 'none' or (CLUSTER == 1 and not TURN and not block)"
+            "work-items load for one warp group alone, and not beside factors of blocks of k": (
+                "LOADED == 'none' or (TBR == 1 and CLUSTER == 1 and not TURN and not block)"
             ),
         },
-        tried=(
-            "LOADED == 'none' or LOADED in unmapped",
-            "LOADED == 'none' or TBR * TRR <= 2",
-            f"LOADED == 'none' or STAGES * 2048 * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT} + 16 * STAGES"
-            f" + min(STAGES, {_LOADS}) * {16 * _WORDS} * (4 * TRR * TBR * ('a' in shifted and 'a' in LOADED)"
-            " + TCR * ('b' in shifted and 'b' in LOADED)) <= local_limit",
-        ),
+        tried=("LOADED == 'none' or LOADED in unmapped",),
         batched=False,
         later=True,
     )
@@ -238,11 +230,8 @@ class Hopper(Point):
         return _ALIGNMENT + stages + self.TBR * _EXCHANGE + 2 * _MAP + 16 * self.STAGES
 
     def local_beside(self, problem: Problem) -> int:
-        """Factors of a block of k for each row and column of a stage's tiles; words of LOADED operands that are shifted."""
-        sides = {"a": self.rows, "b": self.columns}
-        words = sum(sides[name] for name in self.loaded if units.word(problem, name) == 1)
-        factors = self.STAGES * 4 * sum(sides.values()) if block_of(problem) else 0
-        return factors + min(self.STAGES, _LOADS) * _WORDS * words
+        """Factors of a block of k for each row and column of a stage's tiles."""
+        return self.STAGES * 4 * (self.rows + self.columns) if block_of(problem) else 0
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands. Raises ArgumentError for what the device does not take."""
@@ -260,7 +249,7 @@ class Hopper(Point):
         found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, of_transpose=self.TURN)
         found |= {f"{name.upper()}_ALONG": value for name, value in along.items()}
         words = {f"{name.upper()}_WORD": units.word(problem, name) if name in self.loaded else 0 for name in "ab"}
-        return {**found, **words, "LOADS": min(self.STAGES, _LOADS), "local_bytes": self.local_bytes(4) + self.local_beside(problem)}
+        return {**found, **words, "local_bytes": self.local_bytes(4) + self.local_beside(problem)}
 
 
 def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:
