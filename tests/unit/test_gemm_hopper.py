@@ -94,3 +94,11 @@ def test_what_cannot_be_loaded_is_refused(more: dict[str, Value], words: str) ->
         replace(SMALL, LOADED="ab", **more).check({"block": 0, "eight_bits": False, "unit_type": True, "batched": False})  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="cannot be LOADED"):
         GEMM.plan(case("int8", "NN", (20, 30, 40)), replace(SMALL, LOADED="b").config(), DEVICE)
+
+
+@pytest.mark.parametrize(("name", "ordered", "blocks"), [("gemm", 1, 1), ("gemm_blocks", 2, 1), ("gemm", 2, 2)])
+def test_warp_groups_multiply_by_turns(name: str, ordered: int, blocks: int) -> None:
+    """Also where a group goes on to a second tile, and where a warp group has two blocks of rows."""
+    problem = workloads.get(name).problem({"m": 140, "n": 70, "k": 260}, "float8_e4m3fn:bfloat16", {"trans_a": "N", "trans_b": "T"})
+    point = replace(hopper.tile(64 * 2 * blocks, 32, 3, blocks), MAPS=1, ORDERED=ordered)
+    right(problem, point, f"{name} {ordered}")

@@ -293,11 +293,12 @@ class Machine:
             case "bar" if parts[1] == "warp":
                 return lambda thread, symbols: "warp"
             case "bar" if parts[1] == "arrive":
-                return lambda thread, symbols: thread.block.arrive(operands[0])
+                place = steps.reader_of(operands[0])
+                return lambda thread, symbols: thread.block.arrive(str(place(thread, symbols)))
             case "bar" | "barrier":
                 if parts[1] == "sync" and len(operands) == 2:
-                    count = steps.reader_of(operands[1])
-                    return lambda thread, symbols: f"barrier {operands[0]} {count(thread, symbols)}"
+                    place, count = (steps.reader_of(operand) for operand in operands)
+                    return lambda thread, symbols: f"barrier {place(thread, symbols)} {count(thread, symbols)}"
                 return lambda thread, symbols: "barrier"
             case "membar" | "fence" | "prefetch" | "griddepcontrol" | "setmaxnreg":
                 return lambda thread, symbols: None

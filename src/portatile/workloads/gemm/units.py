@@ -51,9 +51,8 @@ _SENT = 1.3  # times that, of rows that groups of a cluster bring each other
 _STREAMED = 3.7e6  # bytes of the larger operand, which is read from memory once at least
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
-_LINED = 2.4, 2.2e4  # the same of a launch that copies lines along k
-# A row of 128 bytes that work-items copy, in so many bytes at a time, or as words that they shift.
-_LOADED = {8: 1.6e-3, 4: 2.5e-3, 1: 4.0e-3}
+_LINED = 2.6, 2.2e4  # the same of a launch that copies lines along k
+_LOADED = 3.5e-3  # to receive a row that work-items copy
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
@@ -295,6 +294,6 @@ def _copied(problem: Problem, point: Point) -> tuple[float, float]:
     received = read = 0.0
     for name, rows, sharing in (("a", point.rows, 1), ("b", point.columns, point.CLUSTER)):
         loaded = name in point.loaded
-        received += rows * (_LOADED[word(problem, name)] if loaded else _RECEIVED * (_SENT if sharing > 1 else 1.0))
+        received += rows * (_LOADED if loaded else _RECEIVED * (_SENT if sharing > 1 else 1.0))
         read += rows / sharing * _READ[loaded or (unaligned(problem, name) and not point.aligned(problem, name))]
     return received, read
