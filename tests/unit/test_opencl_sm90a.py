@@ -70,7 +70,9 @@ def test_only_texts_for_warp_groups_have_the_header() -> None:
 def test_a_product_by_warp_groups_leaves_no_such_instruction_to_the_compiler(maps: int, loaded: str) -> None:
     workload = workloads.get("gemm")
     case = workload.problem(dict.fromkeys("mnk", 1000), "bfloat16")
-    (step,) = workload.plan(case, replace(hopper.tile(128, 256, 4), MAPS=maps, LOADED=loaded).config(), OPENCL).steps
+    (step,) = workload.plan(
+        case, replace(hopper.tile(128 if loaded == "none" else 64, 256, 4), MAPS=maps, LOADED=loaded).config(), OPENCL
+    ).steps
     assert isinstance(step, Launch)
     text = dialect.opencl(step.source.text, step.source.file)
     assembled = re.findall(r"asm(?: volatile)?\(([^;]*?)\"([^\"]*)\"", text)

@@ -44,7 +44,7 @@ def group_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[
         found = thread.block.products.get(key)
         if found is None:  # the first of the group to come here
             sides = [_tile(thread, at, rows, depth, kind, slow) for at, rows, slow in ((a, _ROWS, across[0]), (b, columns, across[1]))]
-            found = thread.block.products[key] = _terms(sides[0], sides[1], kind)  # type: ignore[assignment]
+            found = thread.block.products[key] = _terms(sides[0], sides[1], kind)
         warp, lane = divmod(item, WARP)
         for place, name in enumerate(names):
             row, column = warp * 16 + lane // 4 + place // 2 % 2 * 8, place // 4 * 8 + lane % 4 * 2 + place % 2
