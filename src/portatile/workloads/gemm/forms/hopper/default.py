@@ -42,6 +42,7 @@ _PROMOTED = tuple(  # of floats of eight bits
 _SCALED = tuple(one for one in _PROMOTED if one.point.rows <= 128)  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
+_ALONE = 256  # work-items of a group in which one warp group multiplies
 _SHIFTED = 0.5  # microseconds more until a group multiplies whose work-items load
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
@@ -100,7 +101,7 @@ def _loading(problem: Problem, tiles: Sequence[UnitTile]) -> Iterator[UnitTile]:
     for names in sorted({*found, found} - {""}):
         across = "b" in names and not k_fast(problem, "b")
         for one in tiles:
-            if one.point.TBR == 1 and not (across and one.point.columns * size % units.LINE):
+            if one.point.items == _ALONE and not (across and one.point.columns * size % units.LINE):
                 yield replace(_with(one, LOADED=names), launch=one.launch + _SHIFTED)
 
 
