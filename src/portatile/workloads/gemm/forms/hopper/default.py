@@ -39,7 +39,7 @@ _PROMOTED = tuple(  # of floats of eight bits
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
-_SCALED = tuple(one for one in _PROMOTED if one.point.rows <= 128)  # beside factors of blocks of k
+_SCALED = tuple(one for one in _PROMOTED if max(one.point.rows, one.point.columns) <= 176)  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
 _ALONE = 256  # work-items of a group in which one warp group multiplies
