@@ -74,6 +74,13 @@ def test_factors_of_blocks_come_with_the_tiles(columns: int) -> None:
     right(problem, replace(SMALL, TCR=columns // 16), f"factors {columns}")
 
 
+@pytest.mark.parametrize(("dtype", "columns", "pad", "offset"), [("float8_e4m3fn:bfloat16", 97, 0, 5), ("float16", 72, 6, 2)])
+def test_rows_of_16_bits_are_stored_by_chunks_wherever_they_begin(dtype: str, columns: int, pad: int, offset: int) -> None:
+    bare = case(dtype, "NT", (20, columns, 32))
+    layout = {**bare.layout, "c": Layout((columns + pad, 1), offset)}
+    right(GEMM.problem(bare.sizes, dtype, bare.options, layout), replace(SMALL, TCR=5 if pad else 4), dtype)
+
+
 def test_operands_are_loaded_as_they_lie_where_that_is_expected_to_be_faster() -> None:
     """Small products and those of few columns; a large one is worth the copy before it. Aligned rows are the TMA's."""
     for sizes, kernels in (
