@@ -54,6 +54,7 @@ GROUPS: dict[str, Point] = {
     "176 columns": replace(hopper.tile(128, 176, 4), MAPS=1),
     "176 columns, turned": replace(hopper.tile(64, 176, 4), TURN=True),
 }
+ORDERED = {"as asked for": (128, 1, 1), "as they end": (128, 1, 2), "two blocks of rows each": (256, 2, 1)}
 
 
 def groups(device: Device) -> dict[str, Point]:
@@ -127,6 +128,59 @@ def test_operands_copied_to_aligned_rows_are_right(device: Device, dtype: str, c
         point = replace(hopper.tile(128, 128, 4), ALIGNED=copied, MAPS=maps)
         verdict = check(device, WORKLOAD, case, point.config(), rng)
         assert verdict.ok, f"{options} {case.sizes}: {verdict.message}"
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("loaded", ["a", "b", "ab"])
+def test_operands_whose_rows_begin_anywhere_are_right(device: Device, dtype: str, loaded: str) -> None:
+    """Copied by work-items: odd rows, words, eight bytes at a time, at offsets, along k, and across it where elements have two bytes."""
+    if not device.info.can.warp_groups:
+        pytest.skip("no warp groups multiply here")
+    rng = np.random.default_rng(new_seed(dtype + loaded))
+    tiles = [hopper.tile(64, 64, 5), hopper.tile(64, 128, 3), hopper.tile(64, 192, 2), hopper.tile(128, 64, 4, blocks=2)]
+    for unit in (1, 4, 8):
+        letters = [str(rng.choice(["N", "T"])) for _ in range(2)] if dtypes.itemsize(dtype) == 2 else ["N", "T"]
+        sizes = {name: int(rng.integers(1, 420)) for name in "mnk"}
+        bare = WORKLOAD.problem(sizes, dtype, {"trans_a": letters[0], "trans_b": letters[1]})
+        layout = {
+            name: Layout((-(-(shape[1] + int(rng.integers(9))) // unit) * unit, 1), unit * int(rng.integers(3)))
+            for name, shape in WORKLOAD.shapes(bare).items()
+        }
+        case = WORKLOAD.problem(sizes, dtype, bare.options, layout)
+        split = {"SPLIT_K": 3, "JOIN": bool(rng.integers(2))} if rng.integers(3) == 0 else {}
+        tile = tiles[int(rng.integers(len(tiles)))]
+        point = replace(tile, LOADED=loaded, MAPS=int(rng.integers(2)), RASTER=int(rng.choice([1, 8])), **split)  # type: ignore[arg-type]
+        verdict = check(device, WORKLOAD, case, promoting(point, dtype).config(), rng)
+        assert verdict.ok, f"{bare.options} {case.sizes} {layout} {point}: {verdict.message}"
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_warp_groups_that_multiply_by_turns_are_right(device: Device, name: str) -> None:
+    if not device.info.can.warp_groups:
+        pytest.skip("no warp groups multiply here")
+    rows, blocks, ordered = ORDERED[name]
+    rng = np.random.default_rng(new_seed(name))
+    point = replace(hopper.tile(rows, 128, 4, blocks), MAPS=1, ORDERED=ordered)
+    for sizes in ((1500, 1700, 600), (260, 130, 129), (30, 40, 2000)):
+        for workload in (WORKLOAD, workloads.get("gemm_blocks"))[: 1 if blocks > 1 else 2]:
+            case = workload.problem(dict(zip("mnk", sizes, strict=True)), "float8_e4m3fn:bfloat16", {"trans_a": "N", "trans_b": "T"})
+            verdict = check(device, workload, case, promoting(point, case.dtype).config(), rng)
+            assert verdict.ok, f"{workload.name} {sizes}: {verdict.message}"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16:float32", "float8_e4m3fn:bfloat16", "int8:float16"])
+def test_rows_of_c_that_begin_anywhere_are_right(device: Device, dtype: str) -> None:
+    """Stored by chunks and what lies beside them, at every offset from a chunk, with what lies between rows kept."""
+    if not device.info.can.warp_groups:
+        pytest.skip("no warp groups multiply here")
+    rng = np.random.default_rng(new_seed(dtype))
+    for tile in (hopper.tile(128, 176, 4), hopper.tile(64, 64, 4)):
+        sizes = {"m": int(rng.integers(1, 300)), "n": int(rng.integers(1, 400)), "k": 16 * int(rng.integers(1, 20))}
+        bare = WORKLOAD.problem(sizes, dtype, {"trans_a": "N", "trans_b": "T"})
+        layout = {**bare.layout, "c": Layout((sizes["n"] + int(rng.integers(12)), 1), int(rng.integers(9)))}
+        case = WORKLOAD.problem(sizes, dtype, bare.options, layout)
+        verdict = check(device, WORKLOAD, case, promoting(replace(tile, MAPS=1), dtype).config(), rng)
+        assert verdict.ok, f"{case.sizes} {layout['c']}: {verdict.message}"
 
 
 @pytest.mark.parametrize(("a", "b"), [("N", "N"), ("N", "T"), ("T", "N"), ("T", "T")])
@@ -253,7 +307,8 @@ def test_factors_of_blocks_are_applied_as_sums_leave_the_units(device: Device) -
         {"m": 70, "n": 100, "k": 300}, "float8_e4m3fn:bfloat16", {"trans_a": str(rng.choice(["N", "T"])), "trans_b": "T"}
     )
     points = [SMALL, replace(SMALL, SPLIT_K=2)]
-    for point in [*points, hopper.tile(128, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
+    of_groups = [hopper.tile(128, 128, 4), replace(hopper.tile(64, 64, 3), SPLIT_K=2, JOIN=True), replace(hopper.tile(64, 128, 4), MAPS=1)]
+    for point in [*points, *of_groups] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
         verdict = check(device, workload, case, promoting(point, case.dtype).config(), rng)
         assert verdict.ok, verdict.message
 

@@ -78,7 +78,7 @@ def multiplied_in(
 ) -> np.dtype[Any] | None:
     """The dtype in which arrays of two are multiplied: NumPy's common one, float64 for integers and bool; None where there is none.
 
-    ``result_name`` is the dtype of the result, if that is known: int8 is multiplied as such where it is int32. With ``cast`` the
+    ``result_name`` is the dtype of the result, if that is known: int8 is multiplied as such where its products have it. With ``cast`` the
     operands are cast to it, as NumPy does where ``dtype`` is given, if they do not give such results themselves.
     """
     if dtype_a is None or dtype_b is None:

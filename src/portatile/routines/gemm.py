@@ -36,8 +36,8 @@ def matmul(
     - float32, float64, complex64, complex128, float16, bfloat16 and floats of eight bits are multiplied in their own type and summed in
       float32 or better. NVIDIA's matrix units sum products of floats of eight bits with 14 bits; every 128 terms such a sum is added to
       one in float32.
-    - int8 is multiplied as int8 where the result is to be int32. Other integers and bool are multiplied in float64, which is then the
-      dtype of the result.
+    - int8 is multiplied as int8 where ``dtype`` or ``out`` asks for int32, float32, float16 or bfloat16. Otherwise it is, as other
+      integers and bool are, multiplied in float64, which is then the dtype of the result.
     - ``dtype`` asks for a result of another type (``portatile.dtypes.RESULTS``), such as float32 of float16, or casts the operands to it.
 
     ``precision`` says how the product is computed:

@@ -21,7 +21,7 @@ Step = Callable[[Thread, dict[str, int]], Any]
 Block = Callable[[Thread, dict[str, int], dict[str, int]], Any]
 """Of a thread, its registers and the symbols: the statement to go on with, or what to wait for and the statement after that."""
 
-_ENDS = ("bra", "ret", "exit", "bar", "barrier", "call", "shfl", "vote", "activemask", "mma", "ldmatrix", "mbarrier")
+_ENDS = ("bra", "ret", "exit", "bar", "barrier", "call", "shfl", "vote", "activemask", "mma", "ldmatrix", "stmatrix", "mbarrier")
 _FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -115,7 +115,10 @@ class Blocks:
         return shared
 
 
-_NO_VALUES = ["mapa", "isspacep", "cvta", "ld", "st", "atom", "red", "tex", "cp", "membar", "fence", "prefetch", "griddepcontrol"]
+_NO_VALUES = [
+    *("mapa", "isspacep", "cvta", "ld", "st", "atom", "red", "tex", "cp", "membar", "fence", "prefetch", "griddepcontrol"),
+    *("wgmma", "setmaxnreg"),
+]
 """Instructions that give no value, or not as others do."""
 
 

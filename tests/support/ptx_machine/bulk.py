@@ -64,6 +64,14 @@ def barrier_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dic
     return run
 
 
+def copied_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
+    """``cp.async.mbarrier.arrive.noinc``: what was copied is there, so it arrives at once."""
+    if parts[3:5] != ["arrive", "noinc"]:
+        raise UnsupportedInstructionError(".".join(parts))
+    at = steps.address_of(operands[0])
+    return lambda thread, symbols: thread.block.barriers[at(thread, symbols)].change(1, 0)
+
+
 def box_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], None]:
     """A copy of a box of two dimensions, rows of 128 bytes whose chunks are exchanged; what lies outside of the matrix is zeros."""
     if "2d" not in parts or "multicast::cluster" in parts:

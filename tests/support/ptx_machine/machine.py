@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.ptx_machine import bulk, steps
+from support.ptx_machine import bulk, steps, warp_groups
 from support.ptx_machine.blocks import Blocks, Statement
 from support.ptx_machine.instructions import compute
 from support.ptx_machine.thread import (
@@ -42,6 +42,8 @@ _STEPS: dict[str, Callable[[list[str], list[str]], Callable[[Thread, dict[str, i
     "red": steps.atomic_step,
     "mma": steps.matrix_step,
     "ldmatrix": steps.fragment_step,
+    "stmatrix": warp_groups.store_step,
+    "wgmma": warp_groups.group_step,
     "shfl": steps.shuffle_step,
     "vote": steps.vote_step,
     "activemask": steps.vote_step,
@@ -72,7 +74,7 @@ class Machine:
         self._constants = bytearray(64)
         self._symbols: dict[str, int] = {}
         self.functions: dict[str, _Function] = {}
-        self._load(bulk.without_scopes(re.sub(r"//[^\n]*", "", ptx)))
+        self._load(warp_groups.without_scopes(bulk.without_scopes(re.sub(r"//[^\n]*", "", ptx))))
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], args: Sequence[bytes], dynamic_shared: int = 0) -> None:
         """Run ``kernel``; ``args`` are the bytes of its parameters."""
@@ -129,7 +131,9 @@ class Machine:
                         del waiting[n]
                 for name in {waiting[n] for n in mine if waiting.get(n, "").startswith("barrier ")}:  # of some of the threads
                     some = [n for n in mine if waiting.get(n) == name]
-                    if len(some) == int(name.rpartition(" ")[2]):
+                    arrived = blocks[first // apart].arrived
+                    if len(some) + arrived.get(name.split()[1], 0) == int(name.rpartition(" ")[2]):
+                        arrived.pop(name.split()[1], None)
                         for n in some:
                             del waiting[n]
             waiting = {n: outcome for n, outcome in waiting.items() if outcome != "again"}
@@ -288,12 +292,15 @@ class Machine:
                 return lambda thread, symbols: outcome
             case "bar" if parts[1] == "warp":
                 return lambda thread, symbols: "warp"
+            case "bar" if parts[1] == "arrive":
+                place = steps.reader_of(operands[0])
+                return lambda thread, symbols: thread.block.arrive(str(place(thread, symbols)))
             case "bar" | "barrier":
                 if parts[1] == "sync" and len(operands) == 2:
-                    count = steps.reader_of(operands[1])
-                    return lambda thread, symbols: f"barrier {operands[0]} {count(thread, symbols)}"
+                    place, count = (steps.reader_of(operand) for operand in operands)
+                    return lambda thread, symbols: f"barrier {place(thread, symbols)} {count(thread, symbols)}"
                 return lambda thread, symbols: "barrier"
-            case "membar" | "fence" | "prefetch" | "griddepcontrol":
+            case "membar" | "fence" | "prefetch" | "griddepcontrol" | "setmaxnreg":
                 return lambda thread, symbols: None
             case "call":
                 return steps.call(rest)
@@ -301,6 +308,8 @@ class Machine:
                 return steps.texture_step(operands)
             case "cp" if "tensor" in parts:
                 return bulk.box_step(parts, operands)
+            case "cp" if parts[2] == "mbarrier":
+                return bulk.copied_step(parts, operands)
             case "cp":
                 return steps.copy_step(parts, operands)
             case "mapa":

@@ -104,3 +104,9 @@ class Block:
         """What the lanes of a warp, by its first, have multiplied together."""
         self.barriers: dict[int, Any] = {}
         """Barriers that count arrivals and bytes, by their addresses."""
+        self.arrived: dict[str, int] = {}
+        """How many have come to a barrier, by its name, and went on."""
+
+    def arrive(self, barrier: str) -> None:
+        """One more has come to a barrier, at which others wait."""
+        self.arrived[barrier] = self.arrived.get(barrier, 0) + 1

@@ -20,6 +20,10 @@ static inline void mbarrier_expect(uint b, uint bytes) {
   asm volatile(PORTATILE_LATER "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory");
 }
 static inline void mbarrier_arrive(uint b) { asm volatile(PORTATILE_LATER "mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
+static inline void mbarrier_arrive_copied(uint b) {
+  asm volatile(PORTATILE_LATER "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(b) : "memory");
+}
+static inline void local_written(void) { asm volatile(PORTATILE_LATER "fence.proxy.async.shared::cta;" ::: "memory"); }
 static inline void mbarrier_wait(uint b, uint parity) {
   uint done;
   do

@@ -155,7 +155,7 @@ class _Steps:
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
         exchanged = stream.elements * problem.itemsize if isinstance(stream, Doubled) else 0
-        self.local_bytes = max(point.local_bytes(problem.itemsize, k_fast(problem, "a")), exchanged)
+        self.local_bytes = max(point.local_bytes(problem.itemsize, k_fast(problem, "a")) + point.local_beside(problem), exchanged)
         self.local_argument = self.local_bytes + _KEPT * (self.stream is not None) > device.static_local
         self.temporaries: list[Temporary] = []
         self.places: dict[str, OperandPlace] = {}  # of A and B where the product reads them

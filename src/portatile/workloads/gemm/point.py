@@ -207,6 +207,15 @@ class Point:
         """Local memory of a work-group; ``along``: op(A) has k fast, which may take more."""
         return 0
 
+    def local_beside(self, problem: Problem) -> int:
+        """Local memory beside that, which more of the problem asks for."""
+        return 0
+
+    @property
+    def loaded(self) -> str:
+        """Operands whose tiles work-items copy, in a form that has others copied otherwise."""
+        return ""
+
     def lowered(self, device: DeviceInfo) -> Point:
         """The point without the instructions that the device lacks."""
         return self

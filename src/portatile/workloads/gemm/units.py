@@ -51,6 +51,8 @@ _SENT = 1.3  # times that, of rows that groups of a cluster bring each other
 _STREAMED = 3.7e6  # bytes of the larger operand, which is read from memory once at least
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
+_LINED = 2.6, 2.2e4  # the same of a launch that copies lines along k
+_LOADED = 3.5e-3  # to receive a row that work-items copy
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
@@ -80,6 +82,23 @@ def direct(problem: Problem, name: str, fragments: bool = False) -> bool:
     return problem.layout[name].vector_width(size) * size >= _CHUNK and (k_fast(problem, name) or either)
 
 
+def loadable(problem: Problem, name: str) -> bool:
+    """Whether work-items can copy lines of A or B to local memory, whatever its rows are aligned to: as ``direct``, but for that."""
+    return k_fast(problem, name) or types_of(problem).operand.itemsize == 2
+
+
+def word(problem: Problem, name: str) -> int:
+    """What divides the bytes by which any two rows of A or B begin apart from chunks of 16: 16, 8 or 4, or 1."""
+    size = types_of(problem).operand.itemsize
+    aligned = problem.layout[name].vector_width(size) * size
+    return next((width for width in (16, 8, 4) if aligned >= width), 1)
+
+
+def unmapped(problem: Problem) -> str:
+    """Which of A and B are copied to aligned rows first, although work-items could copy them as they lie."""
+    return "".join(name for name in "ab" if not direct(problem, name, fragments=True) and loadable(problem, name))
+
+
 def aligned_pitch(problem: Problem, name: str) -> int:
     """The row stride of a copy of A or B whose rows begin where memory reads begin."""
     size = types_of(problem).operand.itemsize
@@ -90,6 +109,15 @@ def aligned_us(problem: Problem, names: str, device: DeviceInfo) -> float:
     """Microseconds of an H200 for such copies, by one launch."""
     launch, rate = _ALIGNED
     rows = sum(problem.sizes["m" if name == "a" else "n"] for name in names)
+    return launch + 2 * problem.sizes["k"] * rows * types_of(problem).operand.itemsize / rate / max(device.compute_units, 1)
+
+
+def lined_us(problem: Problem, names: str, batch: int, device: DeviceInfo) -> float:
+    """Microseconds of an H100 for copies of A, B or both to lines along k, by one launch."""
+    if not names:
+        return 0.0
+    launch, rate = _LINED
+    rows = batch * sum(problem.sizes["m" if name == "a" else "n"] for name in names)
     return launch + 2 * problem.sizes["k"] * rows * types_of(problem).operand.itemsize / rate / max(device.compute_units, 1)
 
 
@@ -131,7 +159,9 @@ def facts(
     values["LINES"] = layout.vector_width(size) * size >= _CHUNK  # whether each row of C consists of aligned chunks
     values["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
+    halves = 16 if values["WIDE"] == 8 else 4 if layout.vector_width(size) >= 2 else 2  # bytes of 16-bit results that are stored at a time
     values["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole or bool(moduli(problem)))
+    values["HALVES"] = halves if fragments and values["OUT"] and (n % 2 == 0 or not values["ENDS"]) else 0
     values["ALIGNED"] = " ".join(
         name
         for name in epilogue.VECTORS
@@ -152,6 +182,7 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     facts |= {"turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
     size = types_of(problem).operand.itemsize
     facts |= {"joins": joins(device), "across": size == 2 and not along(problem, "b")}
+    facts["unmapped"] = unmapped(problem)
     return {**facts, "unaligned": "".join(name for name in "ab" if unaligned(problem, name))}
 
 
@@ -208,9 +239,9 @@ class UnitTile:
     launch: float
 
 
-def fits(point: Point, device: DeviceInfo) -> bool:
-    """Whether a group of the point finds its work-items and its local memory on the device."""
-    return point.items <= device.max_work_group_size and point.local_bytes(4) <= local_limit(device)
+def fits(point: Point, device: DeviceInfo, beside: int = 0) -> bool:
+    """Whether a group of the point finds its work-items on the device, and its local memory with so many bytes ``beside`` it."""
+    return point.items <= device.max_work_group_size and point.local_bytes(4) + beside <= local_limit(device)
 
 
 def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[UnitTile]) -> tuple[float, Point]:
@@ -223,7 +254,9 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Un
         point = tile.point
         m, n = (sizes[name] for name in ("nm" if point.transposes else "mn"))
         groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
-        area, (received, read) = point.rows * point.columns, _copied(problem, point)
+        seen = transposed(problem) if point.transposes else problem
+        area, (received, read) = point.rows * point.columns, _copied(seen, point)
+        first = tile.launch + lined_us(seen, "".join(name for name in "ab" if point.lines(seen, name)), batch, device)
         for split in (1, 2, 4, 8, 16, 32, 64, 128):
             if split > 1 and (sizes["k"] < split * _LEAST or groups * split > units):
                 break
@@ -233,7 +266,7 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Un
             waves, ended = -(-groups * split // units), area * _ENDED
             busy = waves * each + (ended if getattr(point, "ALTERNATE", False) else waves * ended)
             for values, added in _added(point, split, split * m * n * batch / units, device):
-                took = tile.launch + max(busy, streamed) + added
+                took = first + max(busy, streamed) + added
                 ranked.append((took, busy, place, replace(point, SPLIT_K=split, **values)))  # type: ignore[type-var]
     took, *_, best = min(ranked, key=lambda one: one[:3])
     return took, best
@@ -258,9 +291,9 @@ def unaligned(problem: Problem, name: str) -> bool:
 
 def _copied(problem: Problem, point: Point) -> tuple[float, float]:
     """Microseconds in which a group receives its rows of a tile along k, and which it takes of the memory's time, that of all groups."""
-    seen = transposed(problem) if point.transposes else problem
     received = read = 0.0
     for name, rows, sharing in (("a", point.rows, 1), ("b", point.columns, point.CLUSTER)):
-        received += rows * _RECEIVED * (_SENT if sharing > 1 else 1.0)
-        read += rows / sharing * _READ[unaligned(seen, name) and not point.aligned(seen, name)]
+        loaded = name in point.loaded
+        received += rows * (_LOADED if loaded else _RECEIVED * (_SENT if sharing > 1 else 1.0))
+        read += rows / sharing * _READ[loaded or (unaligned(problem, name) and not point.aligned(problem, name))]
     return received, read

@@ -7,7 +7,7 @@
 {% macro endings() %}
 {% if ENDS %}
 {{ ending() }}
-{% if WIDE > 1 and not MODULI %}
+{% if (WIDE > 1 or HALVES) and not MODULI %}
 {{ ended() }}
 {% endif %}
 {% endif %}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from portatile.records import DeviceInfo, Problem, Value
@@ -12,7 +12,7 @@ from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import moduli, types_of
-from portatile.workloads.gemm.storage import transposed
+from portatile.workloads.gemm.storage import k_fast, transposed
 from portatile.workloads.gemm.units import UnitTile
 
 _LAUNCH = 1.4  # microseconds until a group multiplies and after it ends
@@ -39,9 +39,11 @@ _PROMOTED = tuple(  # of floats of eight bits
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
-_SCALED = _PROMOTED[3:]  # beside factors of blocks of k
+_SCALED = tuple(one for one in _PROMOTED if max(one.point.rows, one.point.columns) <= 176)  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
+_ALONE = 256  # work-items of a group in which one warp group multiplies
+_SHIFTED = 0.5  # microseconds more until a group multiplies whose work-items load
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
@@ -87,7 +89,20 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]
             took = units.aligned_us(problem, names, device)
             tiles = (*tiles, *(replace(_with(one, ALIGNED=names), launch=one.launch + took) for one in alone))
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
-    return [_with(one, **known) for one in tiles if units.fits(one.point, device)]
+    tiles = tuple(_with(one, **known) for one in tiles)
+    if batch == 1 and not block_of(problem) and not units.turns(problem):
+        tiles = (*tiles, *_loading(problem, [_with(one, **known) for one in (_PROMOTED if units.promotes(problem) else _TILES)]))
+    return [one for one in tiles if units.fits(one.point, device, one.point.local_beside(problem))]
+
+
+def _loading(problem: Problem, tiles: Sequence[UnitTile]) -> Iterator[UnitTile]:
+    """The tiles of one warp group with operands that work-items copy as they lie, instead of a launch before."""
+    found, size = units.unmapped(problem), types_of(problem).operand.itemsize
+    for names in sorted({*found, found} - {""}):
+        across = "b" in names and not k_fast(problem, "b")
+        for one in tiles:
+            if one.point.items == _ALONE and not (across and one.point.columns * size % units.LINE):
+                yield replace(_with(one, LOADED=names), launch=one.launch + _SHIFTED)
 
 
 def _with(one: UnitTile, **values: Value) -> UnitTile:

@@ -24,7 +24,9 @@
    With JOIN groups that share a tile's k leave their sums in `planes`, and the last to be done adds them.
 
    With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums; with BLOCK
-   by the factors of a block of k.
+   by the factors of a block of k, which a stage has in local memory beside its tiles (factors.cl).
+
+   Operands of LOADED, whose rows may begin anywhere, are copied by the work-items of the last warp group (loaded.cl).
 
 #}
 // GEMM for Hopper: a warp keeps the TMA busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
@@ -41,21 +43,31 @@
 {% set depth = 128 // itemsize %}
 {% set stage = TERMS * 128 * (bm + bn) %}
 {% set steps = 4 %}
+{% set by_tma = "ab" if LOADED == "none" else "ab" | replace(LOADED, "") %}
+{% set LOADED = "" if LOADED == "none" else LOADED %}
+{% set HOSTED = MAPS and by_tma %}
 {% set spans_batch = BATCH and MAPS %}
 {% set problem_of_c = " + (long)problem * c_batch" if spans_batch else "" %}
 {% set tiles = "down * across" ~ (" * problems" if spans_batch) %}
-{% set local_argument = (", const int problems" if spans_batch) ~ (", tensor_map_t a_map, tensor_map_t b_map" if MAPS else ", __global uchar* maps") ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
+{% set local_argument = (", const int problems" if spans_batch) ~ ((", tensor_map_t a_map" if "a" in by_tma) ~ (", tensor_map_t b_map" if "b" in by_tma) if HOSTED else ", __global uchar* maps") ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set fragments = itemsize == 4 and not A_ALONG %}
 {% set pitch = 68 if TURN else 40 %}
 {% set halves = 144 %}
 {% set exchanged = 640 %}
 {% set spaces = STAGES * stage + TBR * 4 * exchanged * 4 %}
+{% set helped = LOADED or BLOCK %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import ahead, endings, scaling, store, vectors with context %}
 {% from "elements.cl" import number, vector_at, vectors_of with context %}
 {% from "join.cl" import arrival with context %}
 {% from "copies.cl" import copier, tile_of with context %}
+{% if LOADED %}
+{% from "loaded.cl" import loader, loading with context %}
+{% endif %}
+{% if BLOCK %}
+{% from "factors.cl" import factor_copier with context %}
+{% endif %}
 {% from "products.cl" import by_fragments, free, freed, multiply, multiply_terms, promoted, row_of with context %}
 {# the sum e + x of a block of rows as an element of C, where C is not read #}
 {% macro fragment(x) %}
@@ -72,7 +84,7 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {# barriers of the group's tiles #}
 {% macro barriers() %}
         for (int s = 0; s < {{ STAGES }}; ++s) {
-            mbarrier_init(full + s * 8, 1);
+            mbarrier_init(full + s * 8, {{ (4 if LOADED else 96 if BLOCK else 0) + (1 if by_tma else 0) }});
             mbarrier_init(empty + s * 8, {{ 4 * sharing * CLUSTER }});
         }
         mbarrier_init_done();
@@ -84,6 +96,12 @@ alpha * sums[r][e{{ " + %d" % x if x }}]
 {% endif %}
 {% if TERMS > 1 %}
 {{ scaling() }}
+{% endif %}
+{% if LOADED or HALVES in (2, 4) %}
+{% include "shifted.cl" %}
+{% endif %}
+{% if LOADED %}
+{{ loading() }}
 {% endif %}
 {% if CLUSTER > 1 %}
 CLUSTER({{ CLUSTER }})
@@ -102,6 +120,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     // the TMA and the products exchange chunks by the address, so tiles begin at a multiple of 1024
     __local uchar* tiles = space + (-LOCAL_ADDRESS(space) & 1023);
     const uint first = LOCAL_ADDRESS(tiles), full = first + {{ spaces + 256 }}, empty = full + {{ STAGES * 8 }};
+{% if BLOCK %}
+    __local float* factors = (__local float*)(tiles + {{ spaces + 256 + 16 * STAGES }});
+{% endif %}
     const int across = (n - 1) / {{ bn }} + 1, down = (m - 1) / {{ bm * CLUSTER }} + 1;
 {% if CLUSTER > 1 %}
     const uint rank = cluster_rank();
@@ -113,9 +134,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 
     if ({{ tiles }} <= tiles_on)  // else the next kernel's groups would lie on multiprocessors as these end, and neighbours share less
         NEXT_MAY_START();
-{% set early = MAPS and CLUSTER == 1 %}
-{% if MAPS %}
-    const tensor_at_t a_at = TENSOR_AT(a_map, 0), b_at = TENSOR_AT(b_map, 1);
+{% set early = MAPS and CLUSTER == 1 and not helped %}
+{% if HOSTED %}
+    const tensor_at_t {% for x in by_tma %}{{ x }}_at = TENSOR_AT({{ x }}_map, {{ loop.index0 }}){{ ", " if not loop.last }}{% endfor %};
 {% endif %}
 {% if early %}
     if (item == {{ 128 * TBR }}) {
@@ -125,9 +146,12 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% else %}
     if (item == 0) {
 {{ barriers() }}    }
-{% if MAPS %}
+{% if HOSTED and by_tma == "ab" %}
     if (item == {{ 128 * TBR }} || item == {{ 128 * TBR + 32 }})
         tensor_prefetch(item == {{ 128 * TBR }} ? a_at : b_at);
+{% elif HOSTED %}
+    if (item == {{ 128 * TBR }})
+        tensor_prefetch({{ by_tma }}_at);
 {% endif %}
 {% endif %}
     AFTER_PREVIOUS();
@@ -151,13 +175,17 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
         return;
     }
-{% if not MAPS %}
+{% if not MAPS and by_tma %}
     // what lies past the last step of this group's k is zeros, too
     __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
+{% if "a" in by_tma %}
     if (item / 32 == {{ 4 * TBR }})
         tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m%s" % (" * 2" if TERMS > 1) if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "%d, %d" % (128 // itemsize, depth) }});
+{% endif %}
+{% if "b" in by_tma %}
     if (item / 32 == {{ 4 * TBR + 1 }})
         tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n%s" % (" * 2" if TERMS > 1) if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "%d, %d" % (128 // itemsize, depth // CLUSTER) }});
+{% endif %}
 {% endif %}
 {% if not early %}
     {{ "cluster_barrier()" if CLUSTER > 1 else "barrier(CLK_LOCAL_MEM_FENCE)" }};
@@ -173,7 +201,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         WARP_BARRIER();
         group_arrive({{ 128 * TBR + 32 }});
 {% endif %}
-{{ copier() }}        return;
+{% if LOADED %}
+{{ loader() }}
+{%- else %}
+{{ copier() }}
+{%- endif %}
+{% if BLOCK %}
+{{ factor_copier() }}
+{%- endif %}
+        return;
     }
 
 {% if TBR == 2 %}
@@ -184,6 +220,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + {{ "team * %d" % (4 * exchanged) if TURN else "item / 32 * %d" % exchanged }};
     int slot = 0, phase = 0{{ ", turn = 1" if ALTERNATE }};
+{% if ORDERED %}
+    if (team == 1)
+        turn_over(0);
+{% endif %}
     for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {% if ALTERNATE %}
         turn ^= 1;

@@ -10,9 +10,11 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.capabilities import JOINED
+from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.parameters import SHARES_K, parameter
 from portatile.workloads.gemm.point import OperandPlace, Point
 from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.storage import k_fast
 
 _ROWS = 64  # of a warp group's instruction
 _GROUP = 128  # work-items of a warp group
@@ -96,7 +98,7 @@ class Hopper(Point):
         must={
             **units.MUST_PROMOTE,
             "sums and those of one block of rows in the units must fit registers": "not PROMOTE or (TRR + 1) * TCR <= 24",
-            "beside factors of blocks of k fewer sums fit": "not block or (TRR + 1) * TCR <= 16",
+            "beside factors of blocks of k fewer sums fit": "not block or TRR == 1 or (TRR + 1) * TCR <= 16",
         },
         later=True,
     )
@@ -122,6 +124,27 @@ class Hopper(Point):
         "Two warp groups compute whole tiles of C by turns, of which one is stored while the other is multiplied; else they share a tile.",
         must={"two warp groups take turns": "not ALTERNATE or TBR == 2"},
         tried=("not ALTERNATE or (tiles > compute_units and not PROMOTE)",),
+        later=True,
+    )
+    ORDERED: int = parameter(
+        0,
+        (0, 1, 2),
+        "Two warp groups multiply a tile by turns, so that one adds its sums while the other multiplies: 1 as soon as the products of one "
+        "are asked for, 2 when all but the last of them have ended.",
+        must={"two warp groups that PROMOTE sums multiply by turns": "not ORDERED or (TBR == 2 and PROMOTE > 0 and not ALTERNATE)"},
+        later=True,
+    )
+    LOADED: str = parameter(
+        "none",
+        ("none", "a", "b", "ab"),
+        "Operands whose tiles work-items copy through registers, shifted: rows that the TMA does not take.",
+        must={
+            "work-items load for one warp group alone, and not beside factors of blocks of k": (
+                "LOADED == 'none' or (TBR == 1 and CLUSTER == 1 and not TURN and not block)"
+            ),
+        },
+        tried=("LOADED == 'none' or LOADED in unmapped",),
+        batched=False,
         later=True,
     )
     RASTER: int = parameter(
@@ -179,6 +202,8 @@ class Hopper(Point):
         depth, size = units.depth(problem), types_of(problem).operand.itemsize
         made = []
         for name, across, tile, shares in (("a", "m", self.rows, 1), ("b", "n", self.columns, self.CLUSTER)):
+            if name in self.loaded:
+                continue
             place = places[name]
             sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile // shares)
             if not units.along(problem, name, fragments=True):
@@ -193,9 +218,14 @@ class Hopper(Point):
         """See ``units.roundings``."""
         return units.roundings(k, self.SPLIT_K, self.PROMOTE)
 
+    @property
+    def loaded(self) -> str:
+        """The operands whose tiles work-items copy."""
+        return "" if self.LOADED == "none" else self.LOADED
+
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
-        return units.pitch(problem, name, fragments=True)
+        return 0 if name in self.loaded else units.pitch(problem, name, fragments=True)
 
     def aligned(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that ALIGNED asks for, of an operand whose rows memory does not read whole."""
@@ -207,17 +237,27 @@ class Hopper(Point):
         stages = self.STAGES * units.LINE * (self.rows + self.columns) * self.TERMS
         return _ALIGNMENT + stages + self.TBR * _EXCHANGE + 2 * _MAP + 16 * self.STAGES
 
+    def local_beside(self, problem: Problem) -> int:
+        """Factors of a block of k for each row and column of a stage's tiles."""
+        return self.STAGES * 4 * (self.rows + self.columns) if block_of(problem) else 0
+
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands. Raises ArgumentError for what the device does not take."""
         if self.MAPS and not device.can.tensor_maps:
             raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}: MAPS must be 0")
         if self.CLUSTER > 1 and not device.can.clusters:
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
-        if not units.along(problem, "b", fragments=True) and self.columns * types_of(problem).operand.itemsize % units.LINE:
+        size = types_of(problem).operand.itemsize
+        if names := [name for name in self.loaded if not units.loadable(problem, name)]:
+            raise ArgumentError(f"gemm: {names[0]} with k slow has elements of {size} bytes: it cannot be LOADED")
+        along = {name: k_fast(problem, name) if name in self.loaded else units.along(problem, name, fragments=True) for name in "ab"}
+        if not along["b"] and self.columns * size % units.LINE:
             raise ArgumentError("gemm: B with k slow is copied 128 bytes across at a time: TCR must be a multiple of 4")
         tile = self.rows * self.CLUSTER, self.columns
         found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, of_transpose=self.TURN)
-        return {**found, "local_bytes": self.local_bytes(4)}
+        found |= {f"{name.upper()}_ALONG": value for name, value in along.items()}
+        words = {f"{name.upper()}_WORD": units.word(problem, name) if name in self.loaded else 0 for name in "ab"}
+        return {**found, **words, "local_bytes": self.local_bytes(4) + self.local_beside(problem)}
 
 
 def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:

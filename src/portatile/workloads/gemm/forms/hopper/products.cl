@@ -2,7 +2,6 @@
 
    With `fragments` A has k slow and elements of four bytes, which the units take from registers: a work-item loads four for a step, of rows
    g, g + 8 and steps t, t + 4 as lane 4 g + t has them. #}
-{% from "elements.cl" import block_factor with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -39,34 +38,66 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
    this one adds #}
 {% macro promoted() %}
 {% if BLOCK %}
-            const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
+            __local const float* factors_of = factors + slot * {{ bm + bn }};
 {% endif %}
+{% set ahead = TCR <= 8 %}
 {% for r in range(TRR) %}
+{% if ORDERED %}
+            turn_wait(team);
+{% endif %}
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
+{% if ORDERED == 2 %}
+                if (step == {{ steps - 1 }})
+                    wgmma_commit();
+{% endif %}
 {{ multiply(r, "part", "step") }}            }
             wgmma_commit();
+{% if ORDERED == 2 %}
+            WGMMA_WAIT(1);
+{% endif %}
+{% if ORDERED %}
+            if (team == 0 || {{ "tile + 1 < count || at + tiles_on < %s" % tiles if loop.last else "1" }})
+                turn_over(1 - team);
+{% endif %}
 {% if BLOCK %}
-            const int row_{{ r }} = row0 + {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
-            const float above_{{ r }} = {{ block_factor("a", "min(row_%d, m - 1)" % r, "block") }}, below_{{ r }} = {{ block_factor("a", "min(row_%d + 8, m - 1)" % r, "block") }};
-{% if r == 0 %}
+            const int row_{{ r }} = {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
+            const float above_{{ r }} = factors_of[row_{{ r }}], below_{{ r }} = factors_of[row_{{ r }} + 8];
+{% if r == 0 and ahead %}
             float across_block[{{ count // 2 }}];
 #pragma unroll
-            for (int e = 0; e < {{ count // 2 }}; ++e)
-                across_block[e] = {{ block_factor("b", "min(col0 + e / 2 * 8 + lane % 4 * 2 + e % 2, n - 1)", "block") }};
+            for (int e = 0; e < {{ count // 2 }}; e += 2) {
+                const float2 two = *(__local const float2*)(factors_of + {{ bm }} + e / 2 * 8 + lane % 4 * 2);
+                across_block[e] = two.x;
+                across_block[e + 1] = two.y;
+            }
 {% endif %}
 {% endif %}
             WGMMA_WAIT(0);
             asm volatile("" : {% for e in range(count) %}"+f"(part[{{ e }}]){{ ", " if not loop.last }}{% endfor %});
+{% set late = BLOCK and not ahead %}
+{% if late %}
+#pragma unroll
+            for (int e = 0; e < {{ count }}; e += 4) {
+                const float2 two = *(__local const float2*)(factors_of + {{ bm }} + e / 4 * 8 + lane % 4 * 2);
+                sums[{{ r }}][e] += part[e] * (above_{{ r }} * two.x);
+                sums[{{ r }}][e + 1] += part[e + 1] * (above_{{ r }} * two.y);
+                sums[{{ r }}][e + 2] += part[e + 2] * (below_{{ r }} * two.x);
+                sums[{{ r }}][e + 3] += part[e + 3] * (below_{{ r }} * two.y);
+            }
+            WARP_BARRIER();
+{% endif %}
 {% if loop.last %}
             before = slot;
             if (1{{ freed() }})
                 {{ free() }};
 {% endif %}
+{% if not late %}
 #pragma unroll
             for (int e = 0; e < {{ count }}; ++e)
                 sums[{{ r }}][e] += part[e]{{ " * ((e / 2 %% %d ? below_%d : above_%d) * across_block[e / 4 * 2 + e %% 2])" % (2, r, r) if BLOCK }};
+{% endif %}
 {% endfor %}
 {% endmacro %}
 {# the products of a tile's terms: those of the high ones are added to the sums while the others are formed #}

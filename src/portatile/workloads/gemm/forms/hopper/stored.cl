@@ -1,8 +1,31 @@
 {# The end of hopper.cl where a tile of C is stored. Sums go through local memory, `exchange`, of each warp its own, so that neighbours of a row
    of C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums. #}
+{# 16 lines of 64 halves, where lines of C begin anywhere: eight work-items have a line, each a chunk of 16 bytes as C's memory has them, and of
+   what lies before the first and behind the last whole chunk, together eight halves in the midst of C, one each #}
+{% macro store_chunks() %}
+                    const int columns = {{ "clamp(min(n - col0, %d) - c, 0, 64)" % bn if C_EDGE else "min(%d - c, 64)" % bn }};
+#pragma unroll
+                    for (int lines = 0; lines < 16; lines += 4) {
+                        const int line = lines + lane / 8, i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }};
+                        __global ushort* to = (__global ushort*)(c_at + (long)i * ldc + c);
+                        __local const uchar* from = halves + line * {{ halves }} + lane % 8 * 16;
+                        const int skew = (int)(-(size_t)to & 15), first = skew / 2 + lane % 8 * 8;
+                        const int before = min(skew / 2, columns), behind = columns - before & 7;
+                        const uint4 chunk = shifted(*(__local const uint4*)from, *(__local const uint4*)(from + 16), skew, {{ 4 if HALVES == 4 else 1 }});
+{% if C_EDGE %}
+                        if (row0 + i >= m)
+                            continue;
+{% endif %}
+                        if (first + 8 <= columns)
+                            *(__global uint4*)(to + first) = chunk;
+                        for (int e = lane % 8; e < before + behind; e += 8) {
+                            const int j = e < before ? e : columns - behind + e - before;
+                            to[j] = *(__local const ushort*)(halves + line * {{ halves }} + j * 2);
+                        }
+                    }
+{% endmacro %}
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long){{ "col0 * ldc + row0" if TURN else "row0 * ldc + col0" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
-{% set fast = OUT in ("F16", "BF16") and WIDE == 8 and not TURN %}
-{% if fast %}
+{% if HALVES and not TURN %}
         if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
 #pragma unroll
             for (int r = 0; r < {{ TRR }}; ++r) {
@@ -27,12 +50,16 @@
                                        {% for x in range(0, 8, 2) %}MATRIX_PAIR_{{ OUT }}({{ fragment(x) }}, {{ fragment(x + 1) }}){{ ", " if not loop.last }}{% endfor %});
                     }
                     WARP_BARRIER();
+{% if HALVES == 16 %}
 #pragma unroll
                     for (int line = lane / 8; line < 16; line += 4) {
                         const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }}, j = c + lane % 8 * 8;
                         if ({{ inside("i", "j", 64) }})
                             *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
                     }
+{% else %}
+{{ store_chunks() }}
+{%- endif %}
                 }
             }
             continue;
