@@ -39,6 +39,11 @@ def small() -> Problem:
     return GEMM.problem({"m": 40, "n": 56, "k": 24})
 
 
+def course() -> Problem:
+    """One that compiles sooner."""
+    return workloads.problem("matmul", "float32", {"m": 24, "n": 16, "k": 40})
+
+
 def absent(device: Device) -> Any:
     """A device that nobody can open."""
     return SimpleNamespace(info=replace(device.info, id="absent:0"))
@@ -102,15 +107,16 @@ def test_losses_and_pennycooks_measure(device: Device) -> None:
 
 
 def test_a_tuned_winner(device: Device) -> None:
-    result = portability.winner(device.info, small(), portability.PortabilityRequest((small(),), Budget(evaluations=2)))
-    assert result.config in GEMM.space(small(), device.info)
+    problem = course()
+    result = portability.winner(device.info, problem, portability.PortabilityRequest((problem,), Budget(evaluations=2)))
+    assert result.config in workloads.get("matmul").space(problem, device.info)
     assert result.found.startswith("tuned: 2 tried")
-    assert portability.winner(device.info, small(), portability.PortabilityRequest((small(),))).found.startswith("tuned for this problem")
+    assert portability.winner(device.info, problem, portability.PortabilityRequest((problem,))).found.startswith("tuned for this problem")
 
 
 @pytest.mark.drawn(1 / 3)
 def test_one_configuration_for_all(device: Device) -> None:
-    request = portability.PortabilityRequest((small(),), portable=Budget(evaluations=2))
+    request = portability.PortabilityRequest((course(),), portable=Budget(evaluations=2))
     own, best = portability.matrix([device], request)
     assert (own.winner_of, best.winner_of) == (device.info.id, "portable")
     assert (best.status, best.objection) == ("ok", "")

@@ -189,7 +189,8 @@ def test_vectors_and_systems(dtype: str, workload: str) -> None:
         if workload == "trsm":
             triangle = np.linalg.inv(triangle)
         b = draw(rng, dtype, *(shape if step == 1 else (2 * shape[0], *shape[1:])))[::step]
-        for alpha, memory in itertools.product((1.0, -0.5), (unread(a, uplo, diag), np.asfortranarray(unread(a, uplo, diag)))):
+        by_rows, by_columns = unread(a, uplo, diag), np.asfortranarray(unread(a, uplo, diag))
+        for alpha, memory in ((1.0, by_rows), (-0.5, by_columns)) if step == 1 else ((1.0, by_columns), (-0.5, by_rows)):
             want = alpha * (op(triangle, trans) @ b if side == "L" else b @ op(triangle, trans))
             options: Any = {"side": side, "uplo": uplo, "trans": trans, "diag": diag, "alpha": alpha}
             out = np.full((2 * shape[0], *shape[1:]), np.nan, dtype)[::2]
