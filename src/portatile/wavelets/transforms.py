@@ -37,7 +37,7 @@ def magicfilter(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return convolve1d(psi, chosen.taps, lower=chosen.lower, boundary=boundary, transposed=transposed, device=device)
+    return convolve1d(psi, chosen.row, lower=chosen.lower, boundary=boundary, transposed=transposed, device=device)
 
 
 def magicfilter3d(
@@ -59,7 +59,7 @@ def magicfilter3d(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return cast(Array, _one_or_each(array, axes.filters(chosen.taps), chosen.lower, "single", boundary, out, device))
+    return cast(Array, _one_or_each(array, axes.filters(chosen.row), chosen.lower, "single", boundary, out, device))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
