@@ -153,12 +153,22 @@ def torch_kinds(given: Operands, device: Device) -> Iterator[Case]:
         with torch.cuda.stream(stream):
             pass
 
+    def without_gradients() -> None:
+        with torch.inference_mode():
+            portatile.matmul(given.a, given.b, out=given.out, device=selected)
+
+    def empty_mode() -> None:
+        with torch.inference_mode():
+            pass
+
     for name in ("float64", "float16", "bfloat16"):
         kind = getattr(torch, name)
         yield Case("torch", f"matmul, out, {name}", product(given.a.to(kind), given.b.to(kind)), finish)
     yield Case("torch", "matmul, out, odd sizes", product(given.a[1:, 1:], given.b[1:, 1:]), finish)
     yield Case("torch", "matmul, out, on a stream", on_stream, finish)
     yield Case("torch", "entering a stream alone", empty_stream, finish)
+    yield Case("torch", "matmul, out, inference_mode", without_gradients, finish)
+    yield Case("torch", "entering inference_mode alone", empty_mode, finish)
     yield Case("torch", "portatile.torch.matmul", lambda: portatile.torch.matmul(given.a, given.b), finish)
 
 

@@ -137,27 +137,39 @@ class Executable:
             self._places[ready] = values, count
         return ready
 
-    def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
-        """Run what ``ready`` returned, with new addresses and numbers in ``values``.
+    def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> bool:
+        """Run what ``ready`` returned, with new addresses and numbers in ``values``; whether it ran as one command, as ``Ready.run`` says.
 
         ``borrows``: the addresses belong to memory of the device itself, not to other libraries' arrays.
         """
         temporaries = self.plan.temporaries
         if not temporaries:
-            ready.run(queue, values, borrows)
-            return
+            return ready.run(queue, values, borrows)
         if queue.capturing:
             ready.run(queue, (*values, *[memory.handle for memory in self._in_graph(queue).values()]), borrows)
-            return
+            return False
         workspace = self._workspaces.get(queue) or self._workspace(queue)
         if workspace is None:
             self._rerun_instead(ready, queue, values, borrows)
-            return
+            return False
         try:
-            ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), True)
+            return ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), True)
         except BaseException:
             self._discard_zeroed(queue)
             raise
+
+    def replay(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> Callable[[], bool] | None:
+        """As ``Ready.replay``, of a ``rerun`` with these values: it returns False as soon as the workspace is another one."""
+        if not self.plan.temporaries:
+            return ready.replay(queue, values, borrows)
+        kept = self._workspaces
+        workspace = kept.get(queue)
+        again = None
+        if workspace is not None:
+            again = ready.replay(queue, (*values, *[memory.handle for memory in workspace.values()]), True)
+        if again is None:
+            return None
+        return lambda: kept.get(queue) is workspace and again()
 
     def _rerun_instead(self, planned: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
         """Run the executable that needs less memory, with the values of this one's run."""

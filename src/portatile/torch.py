@@ -53,8 +53,8 @@ def gemm(
     """
     if beta != 0 and c is None:
         raise ArgumentError("beta is not 0 and c is missing; pass c, or beta=0")
-    call = _gemm_computed if not torch.compiler.is_compiling() and _eager(a, b, c) else torch.ops.portatile.gemm
-    return cast(Tensor, call(a, b, c if beta != 0 else None, alpha, beta, trans_a, trans_b, device, precision))
+    third = c if beta != 0 else None
+    return _called("gemm", _gemm_computed, (a, b, third), alpha, beta, trans_a, trans_b, device, precision)
 
 
 def trsm(
@@ -74,8 +74,7 @@ def trsm(
     Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
     Raises ArgumentError for tensors that do not fit together.
     """
-    call = _trsm_computed if not torch.compiler.is_compiling() and _eager(a, b) else torch.ops.portatile.trsm
-    return cast(Tensor, call(a, b, side, uplo, trans, diag, alpha, device, precision))
+    return _called("trsm", _trsm_computed, (a, b), side, uplo, trans, diag, alpha, device, precision)
 
 
 def convolve1d(psi: Tensor, taps: Sequence[float], *, lower: int, boundary: Boundary = "periodic", device: str | None = None) -> Tensor:
@@ -83,7 +82,7 @@ def convolve1d(psi: Tensor, taps: Sequence[float], *, lower: int, boundary: Boun
 
     Raises ArgumentError for what does not fit.
     """
-    return cast(Tensor, torch.ops.portatile.convolve1d(psi, _numbers(taps), lower, boundary, device))
+    return _called("convolve1d", _convolve1d_computed, (psi,), _numbers(taps), lower, boundary, device)
 
 
 def convolve3d_separable(
@@ -93,7 +92,18 @@ def convolve3d_separable(
 
     Raises ArgumentError for what does not fit.
     """
-    return cast(Tensor, torch.ops.portatile.convolve3d_separable(psi, _numbers(taps), lower, boundary, device))
+    return _called("convolve3d_separable", _convolve3d_computed, (psi,), _numbers(taps), lower, boundary, device)
+
+
+def _called(name: str, computed: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], *rest: Any) -> Tensor:
+    """A call of an operator; at once where nobody looks on, and as a function of ``torch.func``'s where that or a tangent does."""
+    call: Callable[..., Any] = getattr(torch.ops.portatile, name)
+    if not torch.compiler.is_compiling():
+        if _eager(*tensors):
+            call = computed
+        elif _transformed():
+            call = _TRANSFORMED[name].apply
+    return cast(Tensor, call(*tensors, *rest))
 
 
 def _eager(*tensors: Tensor | None) -> bool:
@@ -103,12 +113,23 @@ def _eager(*tensors: Tensor | None) -> bool:
     """
     recording = torch.is_grad_enabled()
     for tensor in tensors:
-        if tensor is not None and (type(tensor) is not Tensor or (recording and tensor.requires_grad)):
+        if tensor is not None and (type(tensor) is not Tensor or tensor.is_meta or (recording and tensor.requires_grad)):
             return False
     try:
         modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
         forward = forward_ad._current_level >= 0
         return not (modes or forward or torch.jit.is_tracing()) and torch._C._functorch.peek_interpreter_stack() is None
+    except AttributeError:
+        return False
+
+
+def _transformed() -> bool:
+    """Whether tensors may have tangents, or a transformation is active that asks for more than operators have."""
+    try:
+        functorch = torch._C._functorch
+        active: Any = functorch.peek_interpreter_stack()
+        functionalizes = active is not None and active.key() == functorch.TransformType.Functionalize
+        return not functionalizes and (active is not None or forward_ad._current_level >= 0)
     except AttributeError:
         return False
 
@@ -119,6 +140,10 @@ def _numbers(taps: Sequence[float]) -> list[float]:
 
 def _computed(compute: Callable[..., Any], *tensors: Tensor | None) -> Tensor:
     """``compute`` on tensors that all lie in CUDA memory, or all in the host's; raises ArgumentError for others."""
+    if forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors if tensor is not None
+    ):
+        raise ArgumentError("operators know no tangents: call the functions of portatile.torch")
     detached = [None if tensor is None else tensor.detach() for tensor in tensors]
     there = [tensor for tensor in detached if tensor is not None]
     if not all(tensor.is_cuda for tensor in there) and not all(tensor.device.type == "cpu" for tensor in there):
@@ -148,7 +173,13 @@ def _gemm_computed(
         options: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b, "precision": precision}
         return _gemm.gemm(a, b, c, alpha=alpha, beta=beta, device=device, **options)
 
-    return _computed(compute, a, b, c)
+    return _computed(compute, _readable(a), _readable(b), None if c is None else _readable(c))
+
+
+def _readable(tensor: Tensor) -> Tensor:
+    """A tensor whose rows or columns are contiguous, a copy if need be."""
+    rows, columns = tensor.stride()[-2:]
+    return tensor if (columns == 1 and rows >= tensor.shape[-1]) or (rows == 1 and columns >= tensor.shape[-2]) else tensor.contiguous()
 
 
 def _gemm_shape(
@@ -177,8 +208,8 @@ def _gemm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     alpha, beta, trans_a, trans_b, device, precision = ctx.rest
 
     def product(left: Tensor, right: Tensor, trans_left: str, trans_right: str, like: Tensor) -> Tensor:
-        gradient = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, precision=precision, device=device)
-        return gradient.sum_to_size(like.shape)
+        found = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, precision=precision, device=device)
+        return found.sum_to_size(like.shape)
 
     gradient = gradient.contiguous()
     of_a = of_b = of_c = None
@@ -271,13 +302,98 @@ def _adjoint(filtered: Callable[..., Tensor]) -> Callable[[Any, Tensor], tuple[A
     return gradients
 
 
-def _register(name: str, computed: Any, shape: Any, gradients: Any, context: Any) -> None:
+def _gemm_batch(info: Any, dims: tuple[Any, ...], a: Tensor, b: Tensor, c: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
+    """A batch of calls, along ``dims`` of the tensors that have one, as one of stacks."""
+    rank = max(one.ndim - (dim is not None) for one, dim in zip((a, b), dims, strict=False))
+
+    def first(one: Tensor, dim: int | None) -> Tensor:
+        if dim is None:
+            return one
+        moved = one.movedim(dim, 0).contiguous()
+        return moved.reshape(len(moved), *(1,) * (rank + 1 - moved.ndim), *moved.shape[1:])
+
+    third = c if c is None or dims[2] is not None else c.expand(info.batch_size, *c.shape)
+    third = None if third is None else first(third, dims[2] or 0)
+    return torch.ops.portatile.gemm(first(a, dims[0]), first(b, dims[1]), third, *rest), 0
+
+
+def _gemm_tangent(given: tuple[Any, ...], output: Tensor, tangents: tuple[Any, ...]) -> Any:
+    a, b, _, alpha, beta, trans_a, trans_b, device, precision = given
+    of_a, of_b, of_c, *_ = tangents
+    pairs = [pair for pair in ((of_a, b), (a, of_b)) if pair[0] is not None and pair[1] is not None]
+    letters: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b, "device": device, "precision": precision}
+    terms = [gemm(first, second, alpha=alpha, **letters) for first, second in pairs]
+    if of_c is not None:
+        terms.append((beta * of_c).expand(output.shape))
+    return sum(terms[1:], terms[0])
+
+
+def _trsm_tangent(given: tuple[Any, ...], output: Tensor, tangents: tuple[Any, ...]) -> Any:
+    """Of x = alpha M^-1 b, M = op(a), side L: M^-1 (alpha db - dM x)."""
+    a, _, side, uplo, trans, diag, alpha, device, precision = given
+    of_a, of_b, *_ = tangents
+    right = torch.zeros_like(output) if of_b is None else alpha * of_b
+    if of_a is not None:
+        away = 1 if diag == "U" else 0
+        triangle = of_a.tril(-away) if uplo == "L" else of_a.triu(away)
+        first, second, letters = (triangle, output, (trans, "N")) if side == "L" else (output, triangle, ("N", trans))
+        right = right - gemm(first, second, trans_a=letters[0], trans_b=letters[1], precision=precision, device=device)
+    return trsm(a, right, side=side, uplo=uplo, trans=trans, diag=diag, precision=precision, device=device)
+
+
+def _filtered_tangent(filtered: Callable[..., Tensor]) -> Callable[..., Any]:
+    def tangent(given: tuple[Any, ...], output: Tensor, tangents: tuple[Any, ...]) -> Any:
+        _, taps, lower, boundary, device = given
+        return filtered(tangents[0], taps, lower=lower, boundary=boundary, device=device)
+
+    return tangent
+
+
+_TRANSFORMED: dict[str, type[torch.autograd.Function]] = {}  # the operators as ``torch.func`` wants functions
+
+
+def _transforming(operator: Any, gradients: Any, context: Any, tangent: Any) -> type[torch.autograd.Function]:
+    class Transformed(torch.autograd.Function):  # type: ignore[misc]
+        generate_vmap_rule = True  # by a call for each
+
+        @staticmethod
+        def forward(*given: Any) -> Any:
+            return operator(*[one.detach() if isinstance(one, Tensor) else one for one in given])
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            context(ctx, inputs, output)
+            ctx.tensors = tuple(isinstance(one, Tensor) for one in inputs)
+            ctx.numbers = tuple(None if isinstance(one, Tensor) else one for one in inputs)
+            ctx.save_for_forward(*[one for one in inputs if isinstance(one, Tensor)], output)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return gradients(ctx, *grads)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            *saved, output = ctx.saved_tensors
+            rest = iter(saved)
+            given = tuple(next(rest) if is_tensor else number for is_tensor, number in zip(ctx.tensors, ctx.numbers, strict=True))
+            return tangent(given, output, tangents)
+
+    return Transformed
+
+
+def _register(name: str, computed: Any, shape: Any, gradients: Any, context: Any, tangent: Any) -> None:
     operator = torch.library.custom_op(f"portatile::{name}", computed, mutates_args=())
     operator.register_fake(shape)
     operator.register_autograd(gradients, setup_context=context)
+    _TRANSFORMED[name] = _transforming(operator, gradients, context, tangent)
 
 
-_register("gemm", _gemm_computed, _gemm_shape, _gemm_gradients, _gemm_context)
-_register("trsm", _trsm_computed, _trsm_shape, _trsm_gradients, _trsm_context)
-_register("convolve1d", _convolve1d_computed, _convolve1d_shape, _adjoint(convolve1d), _filter_context)
-_register("convolve3d_separable", _convolve3d_computed, _convolve3d_shape, _adjoint(convolve3d_separable), _filter_context)
+_register("gemm", _gemm_computed, _gemm_shape, _gemm_gradients, _gemm_context, _gemm_tangent)
+_register("trsm", _trsm_computed, _trsm_shape, _trsm_gradients, _trsm_context, _trsm_tangent)
+for _one, _computes, _shapes in (
+    (convolve1d, _convolve1d_computed, _convolve1d_shape),
+    (convolve3d_separable, _convolve3d_computed, _convolve3d_shape),
+):
+    _register(_one.__name__, _computes, _shapes, _adjoint(_one), _filter_context, _filtered_tangent(_one))
+if hasattr(torch.library, "register_vmap"):  # else each call of a batch is made by itself
+    torch.library.register_vmap("portatile::gemm", _gemm_batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,109 @@ def test_filters_have_gradients(place: tuple[str, str | None], boundary: Any) ->
     lines, volume = drawn(9, 3, place=place), drawn(5, 6, 7, place=place)
     for psi, filtered in ((lines, portatile_torch.convolve1d), (volume, portatile_torch.convolve3d_separable)):
         assert torch.autograd.gradcheck(lambda psi: filtered(psi, taps, lower=-1, boundary=boundary, device=place[1]), (psi,))  # noqa: B023
+
+
+def of_each_operator(place: tuple[str, str | None]) -> dict[str, tuple[Any, Any, tuple[Any, ...]]]:
+    """A call of each operator, the same by PyTorch alone, and what both are given."""
+    where: dict[str, Any] = {"device": place[1]}
+    square = triangle(4, place).detach()
+    a, b, c = (drawn(*shape, place=place, gradient=False) for shape in ((4, 3), (3, 5), (4, 5)))
+    ops, taps = portatile_torch, [0.5, -1.0, 2.0]
+
+    def filtered(psi: Any) -> Any:
+        return sum(tap * torch.roll(psi, 1 - at, 0) for at, tap in enumerate(taps))
+
+    def everywhere(psi: Any) -> Any:
+        for _ in range(3):
+            psi = filtered(psi).movedim(0, -1)
+        return psi
+
+    return {
+        "matmul": (lambda a, b: ops.matmul(a, b, **where), torch.matmul, (a, b)),
+        "gemm": (
+            lambda a, b, c: ops.gemm(b, a, c, alpha=1.5, beta=-0.5, trans_a="T", trans_b="T", **where),
+            lambda a, b, c: 1.5 * b.T @ a.T - 0.5 * c,
+            (a, b, c.T.contiguous()),
+        ),
+        "trsm": (
+            lambda a, b: ops.trsm(a, b, uplo="U", trans="T", alpha=2.0, **where),
+            lambda a, b: torch.linalg.solve(a.triu().T, 2 * b),
+            (square, a),
+        ),
+        "trsm, right": (
+            lambda a, b: ops.trsm(a, b, side="R", diag="U", **where),
+            lambda a, b: torch.linalg.solve(a.tril(-1).T + torch.eye(4, dtype=a.dtype, device=a.device), b.T).T,
+            (square, c.T.contiguous()),
+        ),
+        "convolve1d": (lambda x: ops.convolve1d(x, taps, lower=-1, **where), filtered, (c,)),
+        "convolve3d_separable": (
+            lambda x: ops.convolve3d_separable(x, taps, lower=-1, **where),
+            everywhere,
+            (drawn(3, 4, 5, place=place, gradient=False),),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["matmul", "gemm", "trsm", "trsm, right", "convolve1d", "convolve3d_separable"])
+def test_functions_of_torch_func_transform_them(place: tuple[str, str | None], name: str) -> None:
+    """Gradients, tangents, second derivatives and batches, each as PyTorch's own functions have them."""
+    own, usual, given = of_each_operator(place)[name]
+    func, every = torch.func, tuple(range(len(given)))
+    tangents = tuple(torch.cos(7 * one) for one in given)
+
+    def agree(transformed: Any) -> None:
+        torch.testing.assert_close(transformed(own), transformed(usual))
+
+    def loss(function: Any) -> Any:
+        return lambda *given: (function(*given) ** 2).sum()
+
+    stacked = tuple(torch.stack((one, 2 * one, one + 3)) for one in given)
+    agree(lambda function: func.grad(loss(function), every)(*given))
+    agree(lambda function: func.jvp(function, given, tangents))
+    agree(lambda function: func.jvp(lambda one: function(one, *given[1:]), given[:1], tangents[:1]))
+    agree(lambda function: func.vmap(function)(*stacked))
+    agree(lambda function: func.vmap(func.grad(loss(function), every))(*stacked))
+    agree(lambda function: func.jvp(func.grad(loss(function), every), given, tangents))
+    with torch.autograd.forward_ad.dual_level():
+        duals = map(torch.autograd.forward_ad.make_dual, given, tangents)
+        found = torch.autograd.forward_ad.unpack_dual(own(*duals)).tangent
+    torch.testing.assert_close(found, func.jvp(usual, given, tangents)[1])
+
+
+def test_operators_alone_refuse_tangents(place: tuple[str, str | None]) -> None:
+    """PyTorch would take a missing one as zeros."""
+    a, b = drawn(4, 3, place=place, gradient=False), drawn(3, 5, place=place, gradient=False)
+
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a, a)
+        with pytest.raises(ArgumentError, match="no tangents"):
+            torch.ops.portatile.gemm(dual, b, None, 1.0, 0.0, "N", "N", place[1])
+
+
+def test_tensors_with_steps_are_copied(place: tuple[str, str | None]) -> None:
+    a, b = drawn(8, 6, place=place), drawn(1, 5, place=place)
+    product = portatile_torch.matmul(a[::2, ::2], b.expand(3, 5), device=place[1])
+    torch.testing.assert_close(product, a[::2, ::2] @ b.expand(3, 5))
+    product.sum().backward()
+    torch.testing.assert_close(a.grad[::2, ::2], b.sum().expand(4, 3))
+
+
+def test_a_batch_of_products_is_one_of_stacks(place: tuple[str, str | None]) -> None:
+    a, b, c = (drawn(*shape, place=place, gradient=False) for shape in ((2, 4, 3, 6), (6, 3, 5), (4, 5)))
+
+    def product(a: Any, b: Any, c: Any) -> Any:
+        return portatile_torch.gemm(a, b, c.expand(2, 4, 5), beta=2.0, device=place[1])
+
+    found = torch.func.vmap(product, in_dims=(3, 0, None))(a, b, c)
+    torch.testing.assert_close(found, torch.stack([a[..., at] @ b[at] + 2 * c for at in range(6)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of calls that are made one by one
+        torch.func.vmap(lambda a: portatile_torch.matmul(a, b[0], device=place[1]), in_dims=3)(a)
+
+
+def test_tensors_without_memory_have_shapes(place: tuple[str, str | None]) -> None:
+    meta = portatile_torch.matmul(torch.empty(2, 4, 3, device="meta"), torch.empty(3, 5, device="meta"))
+    assert (meta.device.type, meta.shape) == ("meta", (2, 4, 5))
 
 
 def test_operators_are_what_pytorch_wants(place: tuple[str, str | None]) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch.autograd import forward_ad  # noqa: E402
+
 import portatile  # noqa: E402
 from portatile.device.base import Device  # noqa: E402
 from portatile.errors import ArgumentError  # noqa: E402
@@ -110,3 +112,43 @@ def test_the_same_memory_in_another_shape(device: Device, drawn: Callable[..., A
         close(out, a @ b)
         portatile.matmul(a, b.T, out=out, device=device.info.id)
         close(out, a @ b.T)
+
+
+def test_tangents_are_refused(device: Device, drawn: Callable[..., Any]) -> None:
+    """They would be lost, also where calls on the tensor's memory are known."""
+    a, b = drawn(16, 16), drawn(16, 16)
+    out = torch.empty_like(a)
+    for _ in range(TURNS):
+        portatile.matmul(a, b, out=out, device=device.info.id)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(a, torch.ones_like(a))
+        assert dual.data_ptr() == a.data_ptr()
+        with pytest.raises(ArgumentError, match="tangent"):
+            portatile.matmul(dual, b, out=out, device=device.info.id)
+        with pytest.raises(ArgumentError, match="tangent"):
+            portatile.matmul(b, dual, device=device.info.id)
+        portatile.matmul(a, b, out=out, device=device.info.id)
+    close(out, a @ b)
+
+
+@pytest.mark.parametrize("kind", ["vmap", "grad", "jvp", "functionalize", "trace"])
+def test_transformed_functions_are_refused(device: Device, drawn: Callable[..., Any], kind: str) -> None:
+    """Tensors of theirs have no memory; what is traced would be a constant."""
+    a, b = drawn(3, 16, 16), drawn(16, 16)
+    for _ in range(TURNS):
+        portatile.matmul(a[0], b, device=device.info.id)
+
+    def product(x: Any) -> Any:
+        return portatile.matmul(x, b, device=device.info.id).sum()
+
+    func = torch.func
+    calls = {
+        "vmap": lambda: func.vmap(product)(a),
+        "grad": lambda: func.grad(product)(a[0]),
+        "jvp": lambda: func.jvp(product, (a[0],), (a[1],)),
+        "functionalize": lambda: func.functionalize(product)(a[0]),
+        "trace": lambda: torch.jit.trace(product, a[0]),
+    }
+    with pytest.raises(ArgumentError, match=r"call the functions of portatile\.torch|tangent"):
+        calls[kind]()
+    close(portatile.matmul(a[0], b, device=device.info.id), a[0] @ b)

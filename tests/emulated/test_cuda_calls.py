@@ -17,6 +17,7 @@ from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source
+from portatile.runtime import crossing, scratch
 from support.cuda_driver import EmulatedDriver
 
 
@@ -49,6 +50,40 @@ def drawn(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
 def test_a_product_of_numpy_arrays(gpu: Device, dtype: str) -> None:
     a, b = drawn(5, 3, dtype=dtype), drawn(3, 7, dtype=dtype)
     np.testing.assert_allclose(portatile.matmul(a, b, device=gpu.info.id), a @ b, rtol=1e-5)
+
+
+def test_arrays_of_the_host_that_come_again(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several sizes by turns, which take the same memory; in a thread without a context; through pinned memory or without it."""
+    selected = gpu.info.id
+
+    def check(size: int) -> None:
+        a, b, c = drawn(size, size), drawn(size, size, seed=1), drawn(size, size, seed=2)
+        np.testing.assert_allclose(portatile.matmul(a, b, device=selected), a @ b, rtol=1e-4, atol=1e-5)
+        given = c.copy()
+        portatile.gemm(a, b, c, alpha=2.0, beta=0.5, out=c, device=selected)
+        np.testing.assert_allclose(c, 2 * a @ b + 0.5 * given, rtol=1e-4, atol=1e-5)
+
+    def checks() -> None:
+        for size in (3, 5, 3, 8, 5, 3):
+            check(size)
+
+    checks()
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            checks()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not failures, failures[0]
+    monkeypatch.setattr(crossing, "_SENT", 100)
+    monkeypatch.setattr(crossing, "_FETCHED", 40)
+    scratch.forget()
+    checks()
 
 
 def test_repeated_products_of_buffers(gpu: Device, driver: EmulatedDriver) -> None:

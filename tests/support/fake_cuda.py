@@ -87,6 +87,7 @@ class FakeDriver:
         self.capturing: set[int] = set()
         self._places, self._handles = count(1 << 40, 1 << 28), count(1000)
         self.current = CONTEXT
+        self._pinned: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("cu"):
@@ -164,6 +165,10 @@ class FakeDriver:
         place = next(self._places)
         self.log.append(("cuMemAllocFromPoolAsync", nbytes, int(stream), place))
         return 0, place
+
+    def cuMemHostAlloc(self, nbytes: int, flags: int) -> tuple[int, int]:
+        self._pinned.append(np.empty(nbytes, np.uint8))
+        return 0, self._pinned[-1].__array_interface__["data"][0]
 
     def cuMemGetInfo(self) -> tuple[int, ...]:
         return 0, 1 << 34, 1 << 34

@@ -67,3 +67,19 @@ os._exit(0)
 """
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert completed.returncode == 0, completed.stderr
+
+
+ORDER = """
+import atexit
+order, register = [], atexit.register
+atexit.register = lambda function, *rest: order.append(getattr(function, "__qualname__", "")) or register(function, *rest)
+import portatile.device.backend, portatile.runtime.deferred, portatile.runtime.engine
+print(*order)
+"""
+
+
+def test_what_waits_for_other_threads_ends_before_the_gate_closes() -> None:
+    """Functions run in the reverse order. A thread that stands at the gate, and holds a lock, would be waited for without end."""
+    completed = subprocess.run([sys.executable, "-c", ORDER], capture_output=True, text=True, check=True)
+    order = completed.stdout.split()
+    assert order.index("Gate.close") < order.index("Deferred.flush"), order

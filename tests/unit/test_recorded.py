@@ -215,7 +215,7 @@ def test_a_plan_of_many_launches_becomes_a_graph(driver: FakeDriver, monkeypatch
         monkeypatch.setattr(described, "known", {})
         for turn in range(6):
             driver.capturing = {4711} if turn == 4 else set()
-            solved, replayed = solve(0, 0.5)
+            solved, replayed = solve(2, 0.5)
             assert [launch.kernel for launch in solved] == [launch.kernel for launch in usual[0.5]]
             assert replayed == (turn in (2, 3, 5))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +13,15 @@ import numpy as np
 import pytest
 
 import portatile
+from portatile import device as devices
 from portatile.arguments import described
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.runtime import perform
+from portatile.runtime.engine import engine_of
+from portatile.runtime.replayed import Replays
 from support import fake_cuda
-from support.fake_cuda import FakeDriver, Tensor, TensorGuards
+from support.fake_cuda import FakeDriver, Launched, Tensor, TensorGuards
 from support.noted_calls import N, driver, named, square
 
 __all__ = ["driver"]  # a fixture
@@ -100,6 +104,93 @@ def test_what_differs_goes_the_long_way(driver: FakeDriver, monkeypatch: pytest.
     assert len(notes) >= 3
 
 
+def test_new_results_where_earlier_ones_lay_are_known_too(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two sets of arrays by turns; a result that lies elsewhere is computed the usual way, in the memory that was made for it."""
+    sets, places = [[square() for _ in range(2)] for _ in range(2)], [1 << 45, 1 << 46]
+    made: list[int] = []
+
+    def new_empty(self: Tensor, shape: tuple[int, ...]) -> Tensor:
+        made.append(places[0])
+        return Tensor(shape, self._dtype.name, place=places[0])
+
+    monkeypatch.setattr(Tensor, "new_empty", new_empty)
+    usual = []
+    for a, b in sets:
+        driver.log.clear()
+        out = portatile.matmul(a, b)
+        usual.append(named(driver.launched, a, b, out))
+    for _ in range(4):
+        for a, b in sets:
+            portatile.matmul(a, b)
+    notes = described_calls(monkeypatch)
+    made.clear()
+    for turn in range(6):
+        if turn == 4:
+            places.reverse()
+        (a, b), launches = sets[turn % 2], usual[turn % 2]
+        driver.log.clear()
+        out = portatile.matmul(a, b)
+        assert out.data_ptr() == places[0] == made.pop()
+        assert not made
+        assert named(driver.launched, a, b, out) == launches
+        assert (driver.log[0] == ("cuGraphLaunch", 1)) == (turn < 4)
+    assert not notes
+    portatile.matmul(Tensor((N - 8, N), place=sets[0][0].data_ptr()), sets[0][1])
+    assert notes
+
+
+@pytest.mark.parametrize("beginning", [4, 64])
+def test_arrays_that_are_not_aligned_are_known_too(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, beginning: int) -> None:
+    given = [Tensor((N, N), place=square().data_ptr() + beginning) for _ in range(3)]
+    for _ in range(6):
+        portatile.matmul(given[0], given[1], out=given[2])
+    notes = described_calls(monkeypatch)
+    assert portatile.matmul(given[0], given[1], out=given[2]) is given[2]
+    assert not notes
+
+
+def test_a_plan_with_a_workspace_is_known_until_the_workspace_is_another_one(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On another library's stream an event stands behind it, for which the workspace's next user waits."""
+    a, b, out = Tensor((64, 8192)), Tensor((8192, 64)), Tensor((64, 64))
+    for _ in range(6):
+        portatile.matmul(a, b, out=out)
+    notes = described_calls(monkeypatch)
+    driver.log.clear()
+    portatile.matmul(a, b, out=out)
+    assert [entry[0] for entry in driver.log if not isinstance(entry, Launched)] == ["cuGraphLaunch", "cuEventRecord"]
+    assert not notes
+    engine_of(devices.get("cuda:0")).free_workspaces()
+    portatile.matmul(a, b, out=out)
+    assert notes
+
+
+def test_the_default_stream_of_each_thread_has_a_queue_for_each(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is the same in all threads, but streams and workspaces are not; so it tells no call apart."""
+    engine = engine_of(devices.get("cuda:0"))
+    own, others = engine.queue_of(2), []
+    thread = threading.Thread(target=lambda: others.append(engine.queue_of(2)))
+    thread.start()
+    thread.join()
+    assert engine.queue_of(2) is own
+    assert others[0] is not own
+    given = [square() for _ in range(3)]
+    with fake_cuda.torch(2, monkeypatch):
+        monkeypatch.setattr(described, "known", {})
+        for _ in range(6):
+            portatile.matmul(given[0], given[1], out=given[2])
+        found: list[bool] = []
+        run = Replays.run
+
+        def noted(*asked: Any) -> bool:
+            found.append(run(*asked))
+            return found[-1]
+
+        monkeypatch.setattr(Replays, "run", noted)
+        portatile.matmul(given[0], given[1], out=given[2])
+        assert found == [] or not any(found)
+        assert driver.launched[-1].stream == 2
+
+
 def test_gradients_that_would_be_lost_are_refused(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the same tensors were taken while none were recorded."""
     given = [square() for _ in range(3)]
@@ -145,16 +236,41 @@ def test_arrays_of_cupy_are_known_by_one_check(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: current, runtime=runtime)))
     library = described.Cupy(Array)
     arrays = [Array((4, 8), 1 << 20), Array((8, 4), 1 << 21)]
-    guard = library.guard(arrays)
-    assert guard is not None
+    check = library.checking(arrays)
+    assert check is not None
+    guard = described.Guard(check, library.locate, 2)
     assert guard.places(arrays) == [1 << 20, 1 << 21]
     assert guard.places([arrays[0], Array((8, 4), 1 << 22)]) == [1 << 20, 1 << 22]
     for others in ([arrays[0], Array((8, 5), 1 << 22)], [arrays[0], Array((8, 4), (1 << 22) + 4)], arrays[:1], [*arrays, arrays[0]]):
         assert guard.places(others) is None
     for foreign in (np.ones((4, 8), np.float32), Tensor((4, 8)), object()):
         assert guard.places([foreign, foreign]) is None
-    assert library.guard([arrays[0], arrays[0]]) is None
     assert library.current_stream(arrays[0])() == library.stream(arrays[0]) == 7
+
+
+def test_new_arrays_of_cupy_lie_on_the_device_of_the_operands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which need not be the current one; only a single device is always that."""
+    current = []
+
+    class Place:
+        def __enter__(self) -> None:
+            current.append(1)
+
+        def __exit__(self, *ended: object) -> None:
+            current.clear()
+
+    class Made(Array):
+        device = Place()
+
+        def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+            super().__init__(shape, 1 + len(current))
+
+    for count in (1, 2):
+        runtime = SimpleNamespace(getDeviceCount=lambda: count)  # noqa: B023
+        monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=None, runtime=runtime)))
+        model = Made((4, 4), "float32")
+        array, place = described.Cupy(Made).maker(model, None)(model)
+        assert place == array.data.ptr == count
 
 
 def test_another_stream_and_another_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +300,7 @@ def test_tensors_that_come_again_are_known_by_one_check(driver: FakeDriver) -> N
         driver.log.clear()
         assert portatile.matmul(given[0], given[1], out=given[2]) is given[2]
         assert named(driver.launched, *given) == described_ways
-    assert TensorGuards.checks == before + 2, "the first of them made a guard look"
+    assert TensorGuards.checks == before + 3, "the first of them looked for a guard"
     driver.log.clear()
     for tensor in (Tensor((N, N), strides=(1, N)), Tensor((N, N), place=(1 << 50) + 16), Tensor((N, 2 * N))):
         product = portatile.matmul(given[0], tensor)

@@ -18,20 +18,23 @@ import numpy as np
 from portatile.arguments.outputs import new
 from portatile.device.buffer import Buffer
 from portatile.device.copies import address
-from portatile.device.foreign_arrays import LEGACY_STREAM
+from portatile.device.foreign_arrays import LEGACY_STREAM, watching
 
 MASK = 127  # the alignment of an address is its lowest set bit, up to 64; 0 stands for 128 bytes and better
 _SPACE = 48  # bits of an offset within a memory that has no address of its own; the bits above tell such memories apart
 
 
+Check = Callable[..., bool]
 Maker = Callable[[Any], tuple[Any, int]]
 """Gives a new array beside another one, and the address of its first element."""
 
 
 class Guard(NamedTuple):
-    """Knows arrays that are described as those that it was made for: ``check(*arrays)`` of so many compares all but addresses."""
+    """Knows arrays that are described as those that it was made for, and begin at multiples of 128 bytes: ``check(*arrays)`` of so many
+    compares all but addresses.
+    """
 
-    check: Callable[..., bool]
+    check: Check
     locate: Callable[[Any], int]
     number: int
 
@@ -53,7 +56,7 @@ class Library(ABC):
     """A library's arrays. Instances are stateless; ``kind`` is the exact type that the first of a call has."""
 
     on_host = False
-    guards = False  # whether ``guard`` may give something
+    guards = False  # whether ``checking`` may give something
     locate: Callable[[Any], int]  # as ``place``, sooner; for libraries that have guards
     streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
 
@@ -71,8 +74,11 @@ class Library(ABC):
     def place(self, array: Any) -> int:
         """The address of an array's first element."""
 
-    def guard(self, arrays: Sequence[Any]) -> Guard | None:
-        """What knows arrays that are described as these sooner than ``describe`` does; None where there is nothing such."""
+    def checking(self, arrays: Sequence[Any]) -> Check | None:
+        """A check of arrays that passes those that are described as these, whatever their addresses, sooner than ``describe`` does.
+
+        None where there is nothing such.
+        """
         return None
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
@@ -174,12 +180,16 @@ class Torch(Library):
         bindings, self._gradients = torch._C, torch.is_grad_enabled
         self._stream = getattr(bindings, "_cuda_getCurrentRawStream", None)
         self._guards = getattr(getattr(getattr(bindings, "_dynamo", None), "guards", None), "TensorGuards", None)
+        self._forward = getattr(getattr(torch, "autograd", None), "forward_ad", None)
+        self._watched = watching()
         self.guards = self._guards is not None
         self.locate = plain.data_ptr
 
     def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
         kinds = self._kinds
         places: list[int] = []
+        if self._watched():
+            return None
         for array in arrays:
             if type(array) not in kinds:
                 return None
@@ -193,21 +203,30 @@ class Torch(Library):
     def place(self, array: Any) -> int:
         return array.data_ptr()  # type: ignore[no-any-return]
 
-    def guard(self, arrays: Sequence[Any]) -> Guard | None:
+    def checking(self, arrays: Sequence[Any]) -> Check | None:
         """By what ``torch.compile`` guards its graphs with: one call compares type, dtype, device, shape, strides, lazy conjugation and
-        whether gradients are recorded of all tensors, and refuses those that are one.
+        whether gradients are recorded of all tensors, and the thread's modes, such as autocast. It refuses tensors that are one.
         """
-        count = len(arrays)
-        if self._guards is None or len(set(map(id, arrays))) < count or any(array.data_ptr() & MASK for array in arrays):
+        if self._guards is None or self._watched():
             return None
+        first = [next(at for at, other in enumerate(arrays) if other is array) for array in arrays]
+        if len(set(first)) < len(first):  # some are the same tensor: then the others are compared, and these are the same again
+            places = sorted(set(first))
+            others = self.checking([arrays[at] for at in places])
+            if others is None:
+                return None
+            return lambda *given: (
+                all(given[at] is one for at, one in zip(first, given, strict=True)) and others(*[given[at] for at in places])
+            )
         sizes, strides = [list(array.shape) for array in arrays], [list(array.stride()) for array in arrays]
         try:
-            check = self._guards(*arrays, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
-            if not check(*arrays):
+            guards: Check = self._guards(*arrays, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+            if not guards(*arrays):
                 return None
         except (RuntimeError, TypeError):  # no public interface: another version may ask for more
             return None
-        return Guard(check, self.locate, count)
+        forward = self._forward
+        return guards if forward is None else lambda *given: forward._current_level < 0 and guards(*given)
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape = tuple(made.shape)
@@ -259,13 +278,11 @@ class Cupy(Library):
     def place(self, array: Any) -> int:
         return array.data.ptr  # type: ignore[no-any-return]
 
-    def guard(self, arrays: Sequence[Any]) -> Guard | None:
+    def checking(self, arrays: Sequence[Any]) -> Check | None:
         """By what a function of C reads of an array at once."""
         seen = attrgetter("__class__", "shape", "strides", "dtype", "data.device_id")
         expected = list(map(seen, arrays))
-        if any(array.data.ptr & MASK for array in arrays) or len(set(map(id, arrays))) < len(arrays):
-            return None
-        return Guard(lambda *given: list(map(seen, given)) == expected, self.locate, len(arrays))
+        return lambda *given: list(map(seen, given)) == expected
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         create, shape, dtype = self.kind, tuple(made.shape), made.dtype
@@ -274,7 +291,11 @@ class Cupy(Library):
             array: Any = create(shape, dtype)
             return array, array.data.ptr
 
-        return make
+        def make_beside(model: Any) -> tuple[Any, int]:
+            with model.device:  # which need not be the current one
+                return make(model)
+
+        return make if self._alone else make_beside
 
     def stream(self, array: Any) -> int:
         return self.current_stream(array)() or LEGACY_STREAM

@@ -31,9 +31,10 @@ def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Res
 
     @wraps(compute)
     def either(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
-        if "torch" not in sys.modules or not any(map(is_host_tensor, (*arguments, *keywords.values()))):
-            return compute(*arguments, **keywords)
-        return cast(_Result, through(compute, *arguments, **keywords))
+        kind: Any = getattr(sys.modules.get("torch"), "Tensor", None)
+        if kind is not None and any(isinstance(value, kind) and is_host_tensor(value) for value in (*arguments, *keywords.values())):
+            return cast(_Result, through(compute, *arguments, **keywords))
+        return compute(*arguments, **keywords)
 
     return either
 

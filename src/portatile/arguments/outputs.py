@@ -125,7 +125,8 @@ def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None)
             return model.new_empty(shape)  # type: ignore[no-any-return]
         return model.new_empty(shape, dtype=getattr(sys.modules["torch"], kind.name))  # type: ignore[no-any-return]
     if type(model).__module__.split(".")[0] == "cupy":
-        return type(model)(shape, kind or model.dtype)  # type: ignore[call-arg,attr-defined]
+        with model.device:  # type: ignore[attr-defined] # which need not be the current one
+            return type(model)(shape, kind or model.dtype)  # type: ignore[call-arg,attr-defined]
     raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
 
 

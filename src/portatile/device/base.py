@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,8 +94,8 @@ class Ready(ABC):
         Raises OverflowError for a number that does not fit its type, before that launch is queued.
         """
 
-    def replay(self, queue: Queue, values: Sequence[float]) -> Callable[[], bool] | None:
-        """What queues that command again, for values of which none ``borrows``, or returns False; None where there is none."""
+    def replay(self, queue: Queue, values: Sequence[float], borrows: bool) -> Callable[[], bool] | None:
+        """What queues that command again, or returns False, with nothing done; None where there is none."""
         return None
 
 
@@ -149,6 +150,14 @@ class Queue(Releasable):
 
         For memory that ``Device.share`` made of this very array nothing is copied, but the host then sees what kernels wrote.
         """
+
+    def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
+        """What does ``send(target, array)`` each time; good as long as both are."""
+        return partial(self.send, target, array)
+
+    def fetching(self, array: NDArray[Any], source: Memory) -> Callable[[], object]:
+        """What does ``download(array, source)`` each time, without an event; good as long as both are."""
+        return partial(self.download, array, source)
 
     @abstractmethod
     def copy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -14,6 +15,7 @@ from portatile.dtypes import ELEMENTS
 from portatile.errors import ArgumentError
 
 _UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types without a name in ``__cuda_array_interface__``, which gives bytes
+THREAD_STREAM = 2  # the default stream of each thread, likewise
 LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers it
 
 
@@ -42,8 +44,22 @@ def caller_stream(array: Any) -> int:
     return int(getattr(array, "__cuda_array_interface__", {}).get("stream") or LEGACY_STREAM)
 
 
+def watching() -> Callable[[], bool]:
+    """What tells whether PyTorch may transform or record what this thread computes: tangents, ``torch.func``, ``torch.jit.trace``."""
+    torch: Any = sys.modules["torch"]
+    try:
+        forward, tracing, stack = torch.autograd.forward_ad, torch._C._get_tracing_state, torch._C._functorch.peek_interpreter_stack
+    except AttributeError:  # no public interface
+        return lambda: False
+    return lambda: forward._current_level >= 0 or tracing() is not None or stack() is not None
+
+
 def without_gradients(tensor: Any) -> Any:
-    """A PyTorch tensor that no gradient is recorded of. Raises ArgumentError for one whose gradients would be lost."""
+    """A PyTorch tensor that no gradient is recorded of. Raises ArgumentError for one whose gradients would be lost, and where PyTorch
+    transforms or records what is computed of it, as in ``torch.func``.
+    """
+    if watching()():
+        _refuse_watched(tensor)
     if not tensor.requires_grad:
         return tensor
     if sys.modules["torch"].is_grad_enabled():
@@ -51,6 +67,16 @@ def without_gradients(tensor: Any) -> Any:
             "a tensor that requires gradients: call the functions of portatile.torch, which have them, or pass tensor.detach()"
         )
     return tensor.detach()
+
+
+def _refuse_watched(tensor: Any) -> None:
+    torch: Any = sys.modules["torch"]
+    if torch._C._get_tracing_state() is not None:
+        raise ArgumentError("torch.jit.trace would record the result as a constant: call the functions of portatile.torch")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor):
+        raise ArgumentError("a tensor of a function that torch.func transforms has no memory: call the functions of portatile.torch")
+    if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+        raise ArgumentError("a tensor with a tangent, which would be lost: pass torch.autograd.forward_ad.unpack_dual(tensor).primal")
 
 
 def resolved(array: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from portatile import program
 from portatile.cache import Cache
+from portatile.device import exit_gate  # noqa: F401 - imported before flush is registered, so that it is closed after that has run
 from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.records import Binary, Source

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from portatile import cache, execute, flat_plans, select, store, workloads, workspaces
 from portatile.device import exit_gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
 from portatile.device.base import Device, Memory, Queue
+from portatile.device.foreign_arrays import THREAD_STREAM
 from portatile.device.module import Module
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
@@ -71,7 +72,7 @@ class Engine:
         self.lock: Any = threading.RLock()
         self.in_flight: list[object] = []  # see InFlight
         self.making = 0.0  # seconds in which problems were made ready so far
-        self._streams: dict[int, Queue] = {}
+        self._streams: dict[object, Queue] = {}
         self._prepared: dict[str, Prepared] = {}  # this one and _legal by _key
         self._legal: dict[str, bool] = {}
         self._cache = cache.default()
@@ -86,12 +87,16 @@ class Engine:
         self._workspaces = workspaces.Workspaces(device)
 
     def queue_of(self, stream: int) -> Queue:
-        """The queue on another library's stream, the same for each call; the device's default queue for -1."""
+        """The queue on another library's stream, the same for each call; the device's default queue for -1.
+
+        The thread's own default stream is another one in each thread: so is its queue, and with it the workspaces.
+        """
         if stream < 0:
             return self.device.default_queue()
-        queue = self._streams.get(stream)
+        key = (stream, threading.get_ident()) if stream == THREAD_STREAM else stream
+        queue = self._streams.get(key)
         if queue is None:
-            queue = self._streams.setdefault(stream, self.device.foreign_queue(stream))
+            queue = self._streams.setdefault(key, self.device.foreign_queue(stream))
         return queue
 
     def prepare(

@@ -13,13 +13,14 @@ import numpy as np
 
 from portatile import settings
 from portatile.arguments import described, host_tensors
-from portatile.arguments.described import MASK, Guard, Library
+from portatile.arguments.described import MASK, Check, Guard, Library
 from portatile.device import Selector
 from portatile.device.base import Queue
 from portatile.device.buffer import Buffer
-from portatile.device.foreign_arrays import resolved
+from portatile.device.foreign_arrays import THREAD_STREAM, resolved
 from portatile.device.strides import span
 from portatile.runtime import host_blas, memory_limit, numpy_products
+from portatile.runtime.crossing import CopiedLaunches, host_launches
 from portatile.runtime.engine import BoundProblem, Engine
 from portatile.runtime.factors import Types, like, types_of
 from portatile.runtime.host_blas import faster
@@ -28,11 +29,13 @@ from portatile.runtime.host_race import RecordedCall
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.replayed import Replay, Replays
 from portatile.runtime.request import Request
-from portatile.runtime.steps import CallArray, Constant, HostProblem, InitialContentStep, Launches, Step, entire, host_launches, source_of
+from portatile.runtime.steps import CallArray, Constant, HostLaunches, HostProblem, InitialContentStep, Launches, entire, source_of
 
 _MOST = 4096  # recorded calls of one routine
 _HEAD = 4  # what stands in a key before the descriptions of arrays
 _OFTEN = 8  # look-ups in turn from which a guard is made: it takes as long as several
+Step = Launches | HostLaunches | CopiedLaunches | InitialContentStep
+_CHECKS = 4  # of the arrays of one recorded call, in as many modes of their library
 _FACTORS = 64  # tuples of factors for which a routine remembers which are 0
 
 
@@ -96,7 +99,10 @@ class Recorder:
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``RoutineCall`` of these describes; raises what ``plan`` raises."""
-        if self.replays.known and out is not None and self.replays.run((*arrays, out), factors, options, device):
+        if out is None:
+            if self.replays.made and (made := self.replays.make(arrays, factors, options, device)) is not None:
+                return made
+        elif self.replays.known and self.replays.run((*arrays, out), factors, options, device):
             return out
         if self._host is not None and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
             return result
@@ -239,12 +245,12 @@ class _Recorded:
         self._own = None if library.streams else engine.device.default_queue()
         self._alignment = places[-1] & -places[-1] & MASK
         self._steps = tuple(step.run for step in steps)
-        only = steps[0] if len(steps) == 1 else None
-        self._plain = only.plain if isinstance(only, Launches) else None
-        self._borrows = isinstance(only, Launches) and only.borrows
-        self._guard: Guard | None = None
+        self._only = steps[0] if len(steps) == 1 and isinstance(steps[0], Launches) else None
+        self._plain = None if self._only is None else self._only.plain
+        self._borrows = self._only is not None and self._only.borrows
+        self._checks: dict[int, list[Check]] = {}  # of so many arrays like the call's, the latest that passed first
         self._real = not any(type(factor) is complex for factor in call.factors)
-        self._unguarded = not library.guards  # for good, or until a guard is wanted
+        self._unchecked = not library.guards  # for good, or until a check is wanted
         self._fitting: tuple[float, ...] | None = None  # the latest factors that passed ``_fits``
         self._alone: list[int] | None = None  # addresses of the latest arrays whose output overlapped none of the others
         self.reach = (0, 0)  # first byte of the output, and one past the last, from its first element
@@ -267,8 +273,16 @@ class _Recorded:
                 return False
         return all(places[at] == places[first] for first, at in self._twice)
 
-    def repeat(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; None, with nothing done, where the call has to be planned anew."""
+    def repeat(
+        self,
+        library: Library,
+        arrays: tuple[Any, ...],
+        factors: tuple[Any, ...],
+        out: Any,
+        places: list[int],
+        made: tuple[Any, int] | None = None,
+    ) -> Any:
+        """The result of a call; None, with nothing done, where the call has to be planned anew. ``made``: a new output and its address."""
         if self._device.generation != self._generation:
             return None
         if factors != self._fitting:
@@ -277,7 +291,7 @@ class _Recorded:
             self._fitting = factors
         given = out is not None
         if not given:
-            out, place = self._make(arrays[0])
+            out, place = self._make(arrays[0]) if made is None else made
             if place & -place & MASK != self._alignment or (self._twice and not self.disjoint([*places, place])):
                 return None
             places.append(place)
@@ -289,33 +303,62 @@ class _Recorded:
         engine = self._engine
         with engine.lock:
             queue = self._own or engine.queue_of(library.stream(out))
-            if self._plain is None:
+            if self._plain is not None:
+                as_graph = self._plain.run(queue, (*places, *factors), self._borrows)
+            elif self._only is not None:
+                as_graph = self._only.run(queue, factors, arrays, places)
+            else:
+                as_graph = False
                 for step in self._steps:
                     step(queue, factors, arrays, places)
-            elif self._plain.run(queue, (*places, *factors), self._borrows) and given and self._real:
-                self._keep(library, queue, arrays, places, factors)
+            if as_graph and self._real:
+                self._keep(library, queue, arrays, places, factors, given)
         return out
 
     @property
     def guarded(self) -> bool:
         """Whether there is a guard already."""
-        return self._guard is not None
+        return bool(self._checks)
 
     def guard(self, library: Library, arrays: Sequence[Any]) -> Guard | None:
         """What knows arrays like these of this call sooner than their description; None where there is nothing such."""
-        if self._guard is None and not self._unguarded:
-            self._guard = library.guard(arrays)
-            self._unguarded = self._guard is None
-        return self._guard
+        if any(library.place(array) & MASK for array in arrays):
+            return None
+        check = self._check(library, arrays)
+        return None if check is None else Guard(check, library.locate, len(arrays))
 
-    def _keep(self, library: Library, queue: Queue, arrays: tuple[Any, ...], places: list[int], factors: tuple[Any, ...]) -> None:
-        """Have the call on these arrays, which has just run as a graph, be known by their addresses."""
-        guard = self.guard(library, arrays)
-        again = None if guard is None or self._plain is None else self._plain.replay(queue, (*places, *factors))
-        if guard is not None and again is not None:
-            stream = library.current_stream(arrays[-1])
-            replay = Replay(factors, like(factors), self._options, self._selected, guard.check, stream, stream(), self._engine, again)
+    def _check(self, library: Library, arrays: Sequence[Any]) -> Check | None:
+        """A check that passes these arrays of this call, made if none does: PyTorch's tell apart what modes are active."""
+        if self._unchecked:
+            return None
+        checks = self._checks.setdefault(len(arrays), [])
+        for at, check in enumerate(checks):
+            if check(*arrays):
+                checks.insert(0, checks.pop(at))
+                return check
+        made = library.checking(arrays)
+        if made is None:
+            self._unchecked = not checks
+            return None
+        checks.insert(0, made)
+        del checks[_CHECKS:]
+        return made
+
+    def _keep(
+        self, library: Library, queue: Queue, arrays: tuple[Any, ...], places: list[int], factors: tuple[Any, ...], given: bool
+    ) -> None:
+        """Have the call on these arrays, which has just run as a graph, be known by their addresses; ``given``: the output too."""
+        known = arrays if given else arrays[:-1]
+        check = self._check(library, known) if self._only is not None else None
+        again = None if check is None or self._only is None else self._only.replay(queue, factors, places)
+        stream = library.current_stream(arrays[-1])
+        if check is None or again is None or (number := stream()) == THREAD_STREAM:  # of which the number does not say which it is
+            return
+        replay = Replay(factors, like(factors), self._options, self._selected, check, stream, number, self._engine, again, self)
+        if given:
             self.replays.keep(places, replay)
+        else:
+            self.replays.keep_made(places, replay, self._make, self.repeat)
 
 
 def _record(

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from portatile.arguments import described
+from portatile.arguments.described import Check, Maker
 from portatile.device import Selector
 from portatile.runtime.engine import Engine
 
 _MOST = 256  # calls of a routine, as many as a device has graphs
+_RESULTS = 16  # places of new results of one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,28 +21,62 @@ class Replay:
     """A call that ran as a graph, with this very tuple of ``factors`` or others ``like`` them, while ``stream()`` gave ``number``.
 
     ``check(*arrays)`` tells whether arrays at the same addresses are described as those of the call were. ``again()`` makes the call again;
-    it returns False, with nothing done, where it no longer can.
+    it returns False, with nothing done, where it no longer can. ``kept`` is what it needs alive.
     """
 
     factors: tuple[Any, ...]
     like: Callable[[tuple[Any, ...]], bool]
     options: object
     device: Selector | None
-    check: Callable[..., bool]
+    check: Check
     stream: Callable[[], int]
     number: int
     engine: Engine
     again: Callable[[], bool]
+    kept: object
+
+    def suits(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
+        """Whether a call on arrays at these addresses is this one."""
+        if options != self.options or device != self.device:
+            return False
+        if factors is not self.factors and not self.like(factors):
+            return False
+        return self.check(*arrays) and self.stream() == self.number and self.engine.device.generation == self.engine.generation
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A call without an output: ``make`` gives a new one, and ``again`` makes the call for the addresses where it lay before.
+
+    For others ``call`` does it. ``replay`` is the first such call.
+    """
+
+    replay: Replay
+    make: Maker
+    call: Callable[..., Any]
+    again: dict[int, Callable[[], bool]]
+
+    def is_that_of(self, other: Replay) -> bool:
+        """Whether another replay is the same call with another new result."""
+        own = self.replay
+        return (
+            (own.options, own.device, own.number) == (other.options, other.device, other.number)
+            and own.kept is other.kept
+            and own.check is other.check
+            and own.like(other.factors)
+        )
 
 
 class Replays:
-    """The calls of one routine that have become graphs: ``known``, by the addresses of their arrays, the output's among them, and factors.
+    """The calls of one routine that have become graphs, by the addresses of their arrays and factors: ``known`` with the output's address,
+    ``made`` without one.
 
-    It is empty where arrays are of a library that has no guards, and then there is no need to ``run``.
+    They are empty where arrays are of a library that has no checks, and then there is no need to ``run`` and ``make``.
     """
 
     def __init__(self) -> None:
         self.known: dict[tuple[Any, ...], Replay] = {}
+        self.made: dict[tuple[Any, ...], _Made] = {}
 
     def run(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
         """Whether the call was made; False, with nothing done, for one that has not become a graph."""
@@ -49,19 +85,32 @@ class Replays:
             return False
         try:
             known = self.known.get((*map(library.locate, arrays), *factors))
-            if known is None or options != known.options or device != known.device:
-                return False
-            if factors is not known.factors and not known.like(factors):
-                return False
-            if not known.check(*arrays) or known.stream() != known.number:
+            if known is None or not known.suits(arrays, factors, options, device):
                 return False
         except (AttributeError, RuntimeError, TypeError, struct.error):  # arrays of several kinds, factors that are no real numbers
             return False
-        engine = known.engine
-        if engine.device.generation != engine.generation:
-            return False
-        with engine.lock:
+        with known.engine.lock:
             return known.again()
+
+    def make(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> Any:
+        """The new result of a call; None for one that has not become a graph."""
+        library = described.known.get(type(arrays[0]))
+        if library is None or not library.guards:
+            return None
+        try:
+            places = list(map(library.locate, arrays))
+            known = self.made.get((*places, *factors))
+            if known is None or not known.replay.suits(arrays, factors, options, device):
+                return None
+        except (AttributeError, RuntimeError, TypeError, struct.error):
+            return None
+        out, place = made = known.make(arrays[0])
+        again = known.again.get(place)
+        if again is not None:
+            with known.replay.engine.lock:
+                if again():
+                    return out
+        return known.call(library, arrays, factors, None, places, made)
 
     def keep(self, places: list[int], replay: Replay) -> None:
         """Have ``run`` know the call that was made on arrays at these addresses."""
@@ -69,6 +118,19 @@ class Replays:
             self.known.clear()
         self.known[*places, *replay.factors] = replay
 
+    def keep_made(self, places: list[int], replay: Replay, make: Maker, call: Callable[..., Any]) -> None:
+        """Have ``make`` know the call, whose new result ``make`` gave; it lies at the last of the addresses."""
+        key = *places[:-1], *replay.factors
+        known = self.made.get(key)
+        if known is None or not known.is_that_of(replay):
+            if len(self.made) >= _MOST:
+                self.made.clear()
+            known = self.made[key] = _Made(replay, make, call, {})
+        if len(known.again) >= _RESULTS:
+            known.again.clear()
+        known.again[places[-1]] = replay.again
+
     def clear(self) -> None:
         """Forget all."""
         self.known.clear()
+        self.made.clear()

@@ -18,7 +18,7 @@ _PINNED = 1 << 28  # bytes of pinned memory of each place that are kept
 
 class Scratch:
     """The scratch memory of one device. Blocks belong to whoever holds the engine's lock and queues on the default queue, which is in
-    order.
+    order. ``changes`` counts blocks and pinned arrays that have become others.
     """
 
     def __init__(self, device: Device) -> None:
@@ -27,6 +27,7 @@ class Scratch:
         self._pinned: dict[int, NDArray[np.uint8]] = {}
         self._constants: OrderedDict[tuple[str, tuple[int, ...], bytes], Buffer] = OrderedDict()
         self._lock = threading.Lock()
+        self.changes = 0
 
     def block(self, place: int, nbytes: int) -> Memory:
         """Memory of at least ``nbytes``, the same for each call with this ``place``: its content lasts until the next one."""
@@ -38,6 +39,7 @@ class Scratch:
                 self._device.default_queue().finish()  # it may still be read
                 memory.release()
             memory = self._blocks[place] = self._device.allocate(nbytes)
+            self.changes += 1
         return memory
 
     def pinned(self, place: int, nbytes: int) -> NDArray[np.uint8]:
@@ -47,6 +49,7 @@ class Scratch:
             array = self._device.pinned(nbytes)
             if nbytes <= _PINNED:
                 self._pinned[place] = array
+                self.changes += 1
         return array
 
     def has(self, array: NDArray[np.generic]) -> bool:

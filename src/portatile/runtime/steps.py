@@ -16,10 +16,6 @@ from portatile.runtime.deferred import waiting
 from portatile.runtime.engine import Engine, LoadedPlan
 from portatile.runtime.in_flight import InFlight
 from portatile.runtime.perform import start
-from portatile.runtime.scratch import scratch
-
-_FIRST = 64  # the number of the first block of scratch memory that ``CopiedLaunches`` takes; blocks below it belong to other routines
-_SMALL = 1 << 22  # bytes; larger operands than these are not copied by ``CopiedLaunches``
 
 
 class CallArray(NamedTuple):
@@ -119,19 +115,28 @@ class Launches:
         self.plain = self._ready if self._alike and self._alone else None
         """Launches that take a call's addresses and factors as they are: who records the call may run them without ``run``."""
 
-    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
-        """Queue them; the caller holds the engine's lock."""
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> bool:
+        """Queue them; the caller holds the engine's lock. Returns whether they ran as one command, which ``replay`` may give."""
         if self._ready is None:
             memories = {name: operand.memory(queue.device, arrays, places) for name, operand in self._operands.items()}
             self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
-            return
-        values = (*places, *factors)
-        if not self._alike:
-            values = (*values, *[operand.place(places) for operand in self._others], *self._numbers)
+            return False
+        values = self._values(places, factors)
         if self._alone:
-            self._ready.run(queue, values, self.borrows)
-        else:
-            self._executable.rerun(self._ready, queue, values, self.borrows)
+            return self._ready.run(queue, values, self.borrows)
+        return self._executable.rerun(self._ready, queue, values, self.borrows)
+
+    def replay(self, queue: Queue, factors: tuple[Any, ...], places: Sequence[int]) -> Callable[[], bool] | None:
+        """What queues that command again, as ``Ready.replay`` says; good as long as this object is there, whose constants it takes."""
+        if self._ready is None:
+            return None
+        return self._executable.replay(self._ready, queue, self._values(places, factors), self.borrows)
+
+    def _values(self, places: Sequence[int], factors: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values of a run, in the order in which ``_ready`` has their places."""
+        if self._alike:
+            return (*places, *factors)
+        return (*places, *factors, *[operand.place(places) for operand in self._others], *self._numbers)
 
 
 class HostProblem(NamedTuple):
@@ -178,43 +183,6 @@ class HostLaunches:
         return {**dict(zip(self._call.factors, factors, strict=True)), **self._call.fixed}
 
 
-class CopiedLaunches:
-    """Launches on small packed arrays of the host, for a device with its own memory: they are copied into scratch memory that is kept."""
-
-    def __init__(self, call: HostProblem) -> None:
-        self._call = call
-        self._executable = call.prepared.executable
-        names = (*call.operands, *call.factors, *call.fixed)
-        self._numbers = tuple(call.fixed.values())
-        self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
-        self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(call.operands.values())]
-
-    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
-        """Compute; returns when the output is there."""
-        call, blocks = self._call, scratch(queue.device)
-        memories = []
-        with InFlight(call.engine.in_flight, queue, arrays):
-            for place, source, read, nbytes in self._crossing:
-                memories.append(blocks.block(place, nbytes))
-                if read:
-                    queue.send(memories[-1], source.array(arrays))
-            if self._ready is not None:
-                self._executable.rerun(self._ready, queue, (*[memory.handle for memory in memories], *factors, *self._numbers), True)
-            else:
-                call.prepared.run(
-                    queue, dict(zip(call.operands, memories, strict=True)), {**dict(zip(call.factors, factors, strict=True)), **call.fixed}
-                )
-            queue.download(self._crossing[-1][1].array(arrays), memories[-1])
-
-
-def host_launches(call: HostProblem) -> HostLaunches | CopiedLaunches:
-    """The launches of a problem for arrays on the host: copied ones if operands are small, packed, and not in the device's memory."""
-    if call.engine.device.info.unified_memory:
-        return HostLaunches(call)
-    small = all(model.packed and 0 < source.nbytes <= _SMALL for source, model in call.operands.values())
-    return CopiedLaunches(call) if small else HostLaunches(call)
-
-
 class InitialContentStep:
     """A step before the launches: writes the values that an output begins with, such as those of C."""
 
@@ -227,9 +195,6 @@ class InitialContentStep:
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
         InitialContent(array, source, self._triangle).put(queue)
-
-
-Step = Launches | HostLaunches | CopiedLaunches | InitialContentStep
 
 
 def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Operand | None:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import device as devices
-from portatile.arguments import foreign
 from portatile.arguments.axes import AXES
 from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
@@ -49,12 +48,6 @@ def _largest(psi: NDArray[Any]) -> int:
     """An upper bound of the bytes of an orbital and of its transform."""
     shape = psi.shape[-AXES:]
     return int(psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape)))
-
-
-def is_resident(orbitals: Any, device: str | None) -> bool:
-    """Whether the orbitals (a Buffer or another library's CUDA array) are on the requested device, or on any if none is named."""
-    lies = isinstance(orbitals, Buffer) or foreign.is_foreign(orbitals)
-    return lies and (device is None or devices.get(device) is Buffer.wrap(orbitals).device)
 
 
 def on_device(array: Any, device: str | None) -> Any:

@@ -7,8 +7,10 @@ length 16; the second derivative in the same basis), as double-precision numbers
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,17 @@ class Filter:
         """The l of the last tap."""
         return self.lower + len(self.taps) - 1
 
-    @property
+    @cached_property
     def transposed(self) -> Filter:
         """The filter of the transposed matrix: f(-l)."""
         return Filter(self.taps[::-1], -self.upper)
+
+    @cached_property
+    def row(self) -> NDArray[np.float64]:
+        """The taps as an array that cannot be written."""
+        taps = np.array(self.taps)
+        taps.flags.writeable = False
+        return taps
 
     def __call__(self, place: int) -> float:
         """f(l), zero outside the taps."""

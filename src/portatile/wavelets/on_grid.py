@@ -6,13 +6,15 @@ A filter along three axes gives the values. They are multiplied with a field and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import device as devices
 from portatile import workloads
 from portatile.arguments import matrices, outputs
 from portatile.arguments.axes import AXES
@@ -30,14 +32,15 @@ from portatile.runtime.separable import ELSEWHERE, AxisPass, Volume
 Check = Callable[[Any, Any], None]
 
 
-class Filtering(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Filtering:
     """Taps that begin at ``lower``, and the boundary of each axis."""
 
     taps: NDArray[Any]
     lower: int
     boundary: tuple[str, ...]
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """Its values as part of a recorded call's key."""
         return self.taps.tobytes(), self.taps.shape, self.lower, self.boundary
@@ -59,24 +62,29 @@ class _OnGrid(NamedTuple):
     out: tuple[int, int]
 
 
-def times_field(psi: Any, field: Any, there: Filtering, back: Filtering, check: Check) -> Any:
+def times_field(psi: Any, field: Any, there: Filtering, back: Filtering, check: Check, device: str | None) -> Any:
     """``field`` times the values of one orbital, or of each of a batch, filtered back; None where there is no single plan for it.
 
-    Both are Buffers, or other libraries' arrays, and the result is one of them. ``check`` raises for Buffers that do not fit.
+    Both are Buffers, or other libraries' arrays, and the result is one of them. ``check`` raises for Buffers that do not fit. Nor is there
+    a plan where ``device`` is not the one on which they lie.
     """
     options = (*there.key, *back.key)
-    return _TIMES.call(partial(_plan_times, there, back, check), (psi, field), _ONE, options, None, None)
+    return _TIMES.call(partial(_plan_times, there, back, check), (psi, field), _ONE, options, None, device)
 
 
-def squares(psi: Any, occupation: Sequence[float], there: Filtering) -> Any:
-    """The sum of the squares of the orbitals' values, each times its ``occupation``; None where there is no single plan for it."""
-    return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.key), None, None)
+def squares(psi: Any, occupation: Sequence[float], there: Filtering, device: str | None) -> Any:
+    """The sum of the squares of the orbitals' values, each times its ``occupation``; None where there is no single plan for it on
+    ``device``.
+    """
+    return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.key), None, device)
 
 
 def _plan_times(there: Filtering, back: Filtering, check: Check, call: RoutineCall) -> Planned:
     """The request for orbitals times a field; no result where there is no single plan for it."""
     given, potential = call.arrays
     psi, field = Buffer.wrap(given), Buffer.wrap(potential)
+    if _elsewhere(psi, call):
+        return Planned(None, ())
     check(psi, field)
     orbitals = _orbitals(psi, there)
     if orbitals is None or not matrices.is_packed(field) or field.device is not psi.device:
@@ -96,6 +104,8 @@ def _plan_squares(there: Filtering, call: RoutineCall) -> Planned:
     """The request for the sum of the orbitals' squares; no result where there is no single plan for it."""
     (given,), occupation = call.arrays, call.options[0]
     psi = Buffer.wrap(given)
+    if _elsewhere(psi, call):
+        return Planned(None, ())
     check_orbitals(psi, AXES)
     orbitals = _orbitals(psi, there)
     if orbitals is None:
@@ -109,6 +119,11 @@ def _plan_squares(there: Filtering, call: RoutineCall) -> Planned:
     operands = {"psi": psi, "there": _weights(psi, there, result), "out": out}
     scalars = {f"occupation{at}": number for at, number in enumerate(occupation)}
     return Planned(result, [_request(BoundProblem(engine, found, tuple(operands)), operands, result, scalars)])
+
+
+def _elsewhere(psi: Buffer, call: RoutineCall) -> bool:
+    """Whether a call names another device than that of its orbitals."""
+    return call.device is not None and devices.get(cast(str, call.device)) is not psi.device
 
 
 def _named(what: str, psi: Buffer) -> str:

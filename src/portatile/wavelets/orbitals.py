@@ -43,32 +43,31 @@ def apply_potential(
     if device is not None and batch.one_device(device) is None:
         return _potential_shared(psi, potential, boundary, device)
     device = batch.one_device(device)
-    back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
-    there, back_again = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
+    there, back = _there_and_back(kinds(boundary))
 
     def check(x: Any, v: Any) -> None:
         _check_potential(x, v, boundary)
 
     others = foreign.is_foreign(psi), foreign.is_foreign(potential)
+    if all(others) or (isinstance(psi, Buffer) and isinstance(potential, Buffer)):  # most calls
+        done = on_grid.times_field(psi, potential, there, back, check, device)
+        if done is not None:
+            return cast(Array, done)
     if any(others):
-        done = on_grid.times_field(psi, potential, there, back_again, check) if all(others) and batch.is_resident(psi, device) else None
-        if done is None:
-            done = foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential)
-        return cast(Array, done)
+        return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
     check(psi, potential)
     field: Any = batch.on_device(potential, device) if batch.in_device_memory(psi, (potential,), device) else potential
 
     def at_once(orbitals: Any) -> Any:
-        return on_grid.times_field(orbitals, field, there, back_again, check) if batch.is_resident(orbitals, device) else None
+        return on_grid.times_field(orbitals, field, there, back, check, device) if isinstance(orbitals, Buffer) else None
 
     def apply(orbital: Any, out: Any) -> Any:
         if (done := at_once(orbital)) is not None:
             return done
         values: Any = pointwise.product(magicfilter3d(orbital, boundary=boundary, device=device), field)
-        return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
+        return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back.boundary), device=device)
 
-    done = at_once(psi)
-    return cast(Array, batch.for_each(psi, apply, (potential,), device, batched=at_once) if done is None else done)
+    return cast(Array, batch.for_each(psi, apply, (potential,), device, batched=at_once))
 
 
 def _potential_shared(psi: Array, potential: Array, boundary: Boundary | Sequence[Boundary], device: Selector) -> Array:
@@ -142,14 +141,13 @@ def density(
 
         return cast(Array, over_devices(given, device, part, "orbitals density", add=True))
     device = batch.one_device(device)
+    if others or isinstance(psi, Buffer):
+        done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary)), device)
+        if done is not None:
+            return cast(Array, done)
     if others:
-        done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if batch.is_resident(psi, device) else None
-        if done is None:
-            done = foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi)
-        return cast(Array, done)
-    there, moved = _filtering(MAGICFILTER, kinds(boundary)), batch.in_device_memory(psi, (), device)
-    if batch.is_resident(given, device) and (done := on_grid.squares(given, weights, there)) is not None:
-        return cast(Array, done)
+        return cast(Array, foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
+    moved = batch.in_device_memory(psi, (), device)
     total: Any = None
     orbitals = [given] if given.ndim == AXES else [given[place] for place in range(len(weights))]
     for orbital, weight in zip(orbitals, weights, strict=True):
@@ -258,9 +256,14 @@ def _second_derivatives(steps: tuple[float, ...]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=256)
 def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:
-    taps = np.array(one.taps)
-    taps.flags.writeable = False
-    return on_grid.Filtering(taps, one.lower, along)
+    return on_grid.Filtering(one.row, one.lower, along)
+
+
+@lru_cache(maxsize=64)
+def _there_and_back(along: tuple[str, ...]) -> tuple[on_grid.Filtering, on_grid.Filtering]:
+    """The magic filter with these boundaries, and its transpose, which takes away what it added."""
+    back = tuple({"grow": "shrink"}.get(kind, kind) for kind in along)
+    return _filtering(MAGICFILTER, along), _filtering(MAGICFILTER.transposed, back)
 
 
 def _check_potential(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:

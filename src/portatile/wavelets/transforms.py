@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from portatile.arguments import axes, foreign
 from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
@@ -20,7 +16,7 @@ from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
 from portatile.wavelets.batch import for_each, moved_to, one_device, selected
-from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER, Filter
+from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
 from portatile.wavelets.flow import Into
 from portatile.wavelets.over_devices import over_devices
 
@@ -41,7 +37,7 @@ def magicfilter(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return convolve1d(psi, chosen.taps, lower=chosen.lower, boundary=boundary, transposed=transposed, device=device)
+    return convolve1d(psi, chosen.row, lower=chosen.lower, boundary=boundary, transposed=transposed, device=device)
 
 
 def magicfilter3d(
@@ -63,7 +59,7 @@ def magicfilter3d(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return cast(Array, _one_or_each(array, _rows(chosen), chosen.lower, "single", boundary, out, device))
+    return cast(Array, _one_or_each(array, axes.filters(chosen.row), chosen.lower, "single", boundary, out, device))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
@@ -148,15 +144,6 @@ def synthesis3d(
     banks = [SYNTHESIS if kind == "periodic" else FREE_SYNTHESIS for kind in along]
     lowers = [SYNTHESIS_LOWER if kind == "periodic" else 0 for kind in along]
     return cast(Array, _one_or_each(array, banks, lowers, "synthesis", along, out, device))
-
-
-@lru_cache(maxsize=64)
-def _rows(chosen: Filter) -> tuple[NDArray[np.float64], ...]:
-    """The filter's row of taps for each axis, the same array for each call."""
-    rows = axes.filters(chosen.taps)
-    for row in rows:
-        row.flags.writeable = False
-    return rows
 
 
 @taken

@@ -71,12 +71,11 @@ class PackedLaunches(Ready):
                             return self.run(queue, values, borrows)
                     kernel, grid, *_ = self.nodes[place]
                     raise failure(error, f"kernel {kernel.name!r}, {grid[:3]} work-groups of {grid[3:]}")
-        if borrows:  # as CudaQueue.leave does where nothing is captured
-            call(driver.cuEventRecord, queue.last, stream)
-            self._device.lent = object()
+        if borrows:
+            self._lend(queue)
         return as_graph
 
-    def replay(self, queue: Any, values: Sequence[float]) -> Callable[[], bool] | None:
+    def replay(self, queue: Any, values: Sequence[float], borrows: bool) -> Callable[[], bool] | None:
         replays = self._replays.get(queue.number)
         graph = None if replays is None else replays.graphs.get(self._exactly(values))
         if graph is None:
@@ -90,7 +89,22 @@ class PackedLaunches(Ready):
             graph.launched = True
             return not launch(executable, stream)[0]  # ``run`` meets the error again, and says what it is
 
-        return again
+        if not borrows or queue.last is None:
+            return again
+
+        def lending() -> bool:
+            queue.enter()
+            if not again():
+                return False
+            self._lend(queue)
+            return True
+
+        return lending
+
+    def _lend(self, queue: CudaQueue) -> None:
+        """Behind commands on a stream of another library that use memory of ours, and go into no graph: as ``CudaQueue.leave``."""
+        call(driver.cuEventRecord, queue.last, queue.stream)
+        self._device.lent = object()
 
     def _elsewhere(self) -> bool:
         """Whether the thread's current context is another one. Launches then fail, and to ask after that costs less than before each."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -98,6 +99,36 @@ class CudaQueue(Queue):
             if array.nbytes:
                 call(driver.cuMemcpyHtoDAsync, _address(target), address(array), array.nbytes, self.stream)
             self.leave()
+
+    def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
+        assert type(target) is CudaMemory
+        check_contiguous(array)
+        check_fits(target, 0, array.nbytes)
+        if self._foreign or not array.nbytes:
+            return super().sending(target, array)
+        copy = partial(driver.cuMemcpyHtoDAsync, _address(target), address(array), array.nbytes, self.stream)
+
+        def again() -> None:
+            if copy()[0]:  # that of a thread with another context, say
+                self.send(target, array)
+
+        return again
+
+    def fetching(self, array: NDArray[Any], source: Memory) -> Callable[[], object]:
+        assert type(source) is CudaMemory
+        check_contiguous(array)
+        check_fits(source, 0, array.nbytes)
+        if self._foreign or self.profiling or not array.nbytes:
+            return super().fetching(array, source)
+        copy = partial(driver.cuMemcpyDtoHAsync, address(array), _address(source), array.nbytes, self.stream)
+
+        def again() -> None:
+            with inside, self.device.relaxed():
+                error = copy()[0] or driver.cuStreamSynchronize(self.stream)[0]
+            if error:
+                raise failure(error, "the copy or a command before it failed")
+
+        return again
 
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
         check_contiguous(array)
