@@ -64,11 +64,11 @@ MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where a kind of device is missing, one case of a test says so for all; of ``thinned`` cases a share runs.
+    """Where a kind of device is missing, one case of each file says so for all; of ``thinned`` cases a share runs.
 
     On a machine with a GPU, whose processor has several drivers perhaps, each test runs on one of these, on another for each run seed.
     """
-    said: set[tuple[Path, str]] = set()
+    said: set[Path] = set()
 
     def left_out(item: pytest.Item) -> bool:
         asked = getattr(item, "callspec", None)
@@ -76,9 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             return False
         if asked.params["device"] not in MISSING:
             return _on_another_driver(item, asked.params["device"]) or _thinned(item, asked.params)
-        test = (item.path, item.nodeid.partition("[")[0])
-        repeated = test in said
-        said.add(test)
+        repeated = item.path in said
+        said.add(item.path)
         return repeated
 
     seeds.leave_out(config, items, left_out)
