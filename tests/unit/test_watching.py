@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from portatile import notebooks, processes
+from portatile.errors import ArgumentError
 from portatile.records import Problem
 from portatile.trials import Trial
 from portatile.tuning.search import watching
@@ -74,6 +75,11 @@ def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) ->
             assert listener is None
         with watching.shown(print) as listener:
             assert listener is print
+
+
+def test_a_listener_can_be_called() -> None:
+    with pytest.raises(ArgumentError, match="listen=True is called with every trial"), watching.shown(True):  # type: ignore[arg-type]
+        pass
 
 
 def test_a_notebook_names_each_of_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:

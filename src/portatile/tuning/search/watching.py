@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from portatile import notebooks
+from portatile.errors import ArgumentError
 from portatile.tuning.search.request import Listener
 from portatile.tuning.search.status_line import PREPARING, StatusLine
 
@@ -20,7 +21,11 @@ def shown(listen: Listener | None, several: bool = False) -> Iterator[Listener |
 
     In a notebook the status rewrites the output of the cell. On a terminal it is a line on standard error, which is removed at the end
     and shows one search at a time. Anywhere else nothing is displayed, so that scripts and logs stay clean.
+
+    Raises ArgumentError for a listener that cannot be called.
     """
+    if listen is not None and not callable(listen):
+        raise ArgumentError(f"listen={listen!r} is called with every trial: pass a function, such as print, or leave it out")
     if listen is not None:
         yield listen
     elif notebooks.inside():
