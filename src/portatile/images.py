@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from portatile.errors import LaunchError
+from portatile.errors import ArgumentError, LaunchError
 from portatile.records import Entry
 
 ImageType = Literal["image1d_t", "image1d_buffer_t", "image1d_array_t", "image2d_t", "image2d_array_t", "image3d_t"]
@@ -150,6 +150,16 @@ class Sampler:
         """The sampler whose ``bits`` these are."""
         addressing = next(name for name, value in _ADDRESSING.items() if value == bits & 14)
         return cls(addressing, linear=bool(bits & 16), normalized=bool(bits & 1))
+
+
+def check_view(form: ImageForm, nbytes: int, widest: int, device: str) -> None:
+    """Raise LaunchError or ArgumentError where ``nbytes`` of a buffer cannot be shown as ``form``; ``widest``: pixels, or 0 for none."""
+    if form.type != "image1d_buffer_t":
+        raise LaunchError(f"memory is shown as an image1d_buffer_t, not as an {form.type}")
+    if form.nbytes > nbytes:
+        raise ArgumentError(f"an {form} takes {form.nbytes} bytes, the memory has {nbytes}")
+    if form.width > widest:
+        raise LaunchError(f"an {form} does not fit {device}: " + (f"at most {widest}" if widest else "it has no images over buffers"))
 
 
 def check_form(entry: Entry, index: int, form: ImageForm) -> None:

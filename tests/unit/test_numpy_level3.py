@@ -13,7 +13,7 @@ import portatile
 from portatile.errors import ArgumentError
 from portatile.runtime import blas_calls, numpy_level3, numpy_products
 from portatile.runtime.host_calls import Forms
-from portatile.runtime.recorded import RoutineCall
+from portatile.runtime.request import RoutineCall
 from support.no_devices import NoDevice, devices_refused
 from support.seeds import new_seed
 

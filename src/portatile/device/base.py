@@ -20,7 +20,7 @@ from portatile.device.module import LoadedKernel, Module, PageLock, Releasable, 
 from portatile.device.strides import CopiedRows
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
-from portatile.images import ImageForm, Sampler
+from portatile.images import ImageForm, Sampler, check_view
 from portatile.records import Binary, DeviceInfo, Size3, TensorMap
 
 PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
@@ -90,8 +90,8 @@ class Ready(ABC):
         """Queue the launches in order; does not wait. Returns whether they ran as one command, which ``replay`` may give.
 
         ``values`` are addresses and numbers, in the order of ``Slot.place``. ``borrows``: some addresses belong to memory of the device
-        itself; on a queue in another library's stream its reuse must then wait for these launches.
-        Raises OverflowError for a number that does not fit its type, before that launch is queued.
+        itself; on a queue in another library's stream its reuse must then wait for these launches. Raises OverflowError for a number that
+        does not fit its type, before that launch is queued.
         """
 
     def replay(self, queue: Queue, values: Sequence[float], borrows: bool) -> Callable[[], bool] | None:
@@ -128,9 +128,8 @@ class Queue(Releasable):
     ) -> Event | None:
         """Run a kernel over an NDRange of work-items.
 
-        The event is None unless the queue profiles, is out of order, or ``wait`` is given. An ``int`` among ``args`` is
-        the byte count of a ``__local`` argument; scalars are NumPy scalars. Raises LaunchError where arguments do not
-        fit the kernel or limits are exceeded; nothing is queued then.
+        The event is None unless the queue profiles, is out of order, or ``wait`` is given. An ``int`` among ``args`` is the bytes of a
+        ``__local`` argument; scalars are NumPy scalars. LaunchError, with nothing queued, where arguments or sizes do not fit.
         """
 
     @abstractmethod
@@ -313,13 +312,7 @@ class Device(Releasable):
             raise ArgumentError("this memory has been released")
         if memory.device is not self or isinstance(memory, Image):
             raise ArgumentError(f"an image over a buffer of {self.info.id} cannot show an image, or memory of {memory.device.info.id}")
-        if form.type != "image1d_buffer_t":
-            raise LaunchError(f"memory is shown as an image1d_buffer_t, not as an {form.type}")
-        if form.nbytes > memory.nbytes:
-            raise ArgumentError(f"an {form} takes {form.nbytes} bytes, the memory has {memory.nbytes}")
-        if form.width > self.info.image_buffer_max:
-            most = self.info.image_buffer_max
-            raise LaunchError(f"an {form} does not fit {self.info.id}: " + (f"at most {most}" if most else "it has no images over buffers"))
+        check_view(form, memory.nbytes, self.info.image_buffer_max, self.info.id)
 
     @abstractmethod
     def share(self, array: NDArray[Any]) -> Memory | None:

@@ -19,8 +19,8 @@ from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.runtime.numpy_lines import Lines
 from portatile.runtime.perform import constant, perform
-from portatile.runtime.recorded import Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 from portatile.runtime.scratch import scratch
 
 

@@ -21,8 +21,8 @@ from portatile.routines.convolve_lines import IntermediateBlock, LineFilter, che
 from portatile.runtime import separable
 from portatile.runtime.engine import BoundProblem, engine_of
 from portatile.runtime.perform import constant
-from portatile.runtime.recorded import Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 from portatile.runtime.scratch import SHARE
 
 

@@ -14,8 +14,8 @@ from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 
 _SCALARS = ("x0", "y0", "z0", "dx", "dy", "dz")
 _FIRST = {"y_first": 0.0, "z_first": 0.0}

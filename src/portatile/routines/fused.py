@@ -13,8 +13,8 @@ from portatile.arguments.matrices import Matrix
 from portatile.device import Selector
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 from portatile.workloads import precisions
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.reals import EIGHT_BITS

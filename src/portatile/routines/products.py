@@ -17,8 +17,8 @@ from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
 from portatile.runtime import numpy_converted
-from portatile.runtime.recorded import Converted, Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Converted, Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 from portatile.workloads import precisions
 
 PLAIN = (1.0, 0.0)  # alpha and beta of a product

@@ -19,8 +19,8 @@ from portatile.errors import ArgumentError
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
 from portatile.runtime.numpy_level3 import Level3
-from portatile.runtime.recorded import Converted, Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Converted, Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 
 
 def symm(

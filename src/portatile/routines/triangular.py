@@ -17,8 +17,8 @@ from portatile.dtypes import name_of
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
 from portatile.runtime.numpy_level3 import Level3
-from portatile.runtime.recorded import Converted, Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Converted, Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 
 _OF_SOLUTIONS = get_args(SolvePrecision)
 _SMALL = {"triangular": 256, "trmm": stacked.SMALL}  # the orders up to which the triangles of a stack go together

@@ -1,4 +1,4 @@
-"""The record of one call of a routine, as it travels from the caller's arrays to the launch."""
+"""The record of one call of a routine, as it travels from the caller's arrays to the launch: first its arguments, then a computation."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from typing import Any, NamedTuple
 
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import InitialContent
+from portatile.device import Selector
 from portatile.records import Value
 from portatile.runtime.engine import BoundProblem
 
 NO_SCALARS: Mapping[str, Any] = {}
+
+
+class RoutineCall(NamedTuple):
+    """The arguments of a call: arrays that are read, factors such as alpha, options such as transpositions, the output, and the device."""
+
+    arrays: tuple[Any, ...]
+    factors: tuple[Any, ...]
+    options: tuple[Any, ...]
+    out: Any
+    device: Selector | None
 
 
 class Request(NamedTuple):  # a tuple, because one is made for every call

@@ -17,8 +17,8 @@ from portatile.errors import ArgumentError
 from portatile.routines.convolve import convolve1d
 from portatile.runtime import memory_limit
 from portatile.runtime.perform import constant
-from portatile.runtime.recorded import Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 from portatile.wavelets import pointwise
 
 

@@ -24,8 +24,8 @@ from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
 from portatile.runtime import memory_limit, separable
 from portatile.runtime.engine import BoundProblem, Engine, engine_of
 from portatile.runtime.perform import assembled, constant
-from portatile.runtime.recorded import Planned, Recorder, RoutineCall
-from portatile.runtime.request import Request
+from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.request import Request, RoutineCall
 from portatile.runtime.scratch import SHARE
 from portatile.runtime.separable import ELSEWHERE, AxisPass, Volume
 
