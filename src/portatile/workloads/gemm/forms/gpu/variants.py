@@ -37,7 +37,8 @@ SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 _SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48, 64)}  # by the groups of a cluster, those of several clusters that share a tile's k
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
 _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
-_TOGETHER = 0.5  # the same where both reals of a complex element come at once
+_MANY_ITEMS = 256  # that leave a work-item no registers for a second set of operands beside the places of a mirrored one
+_TOGETHER = 0.7  # the same where both reals of a complex element come at once
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def table(kind: ProblemKind) -> VariantTable:
     for place, tile in enumerate(kind.tiles):
         point = replace(tile.point, TAIL=tile.tail) if tile.tail else tile.point
         fits = point.items <= kind.items and point.local_bytes(kind.itemsize) <= kind.limit and not (kind.complex and tile.tail)
-        fits = fits and not (any(kind.mirrored) and point.MMA and point.DOUBLE == 2)  # too many registers: seen a fifth slower
+        # too many registers: seen a fifth slower
+        fits = fits and not (any(kind.mirrored) and point.MMA and point.DOUBLE == 2 and point.items >= _MANY_ITEMS)
         staged = list(stagings(kind, point)) if fits else []
         if staged:
             first.append(_numbers(kind, place, point, staged[0]))
