@@ -126,14 +126,6 @@ class Hopper(Point):
         tried=("not ALTERNATE or (tiles > compute_units and not PROMOTE)",),
         later=True,
     )
-    ORDERED: int = parameter(
-        0,
-        (0, 1, 2),
-        "Two warp groups multiply a tile by turns, so that one adds its sums while the other multiplies: 1 as soon as the products of one "
-        "are asked for, 2 when all but the last of them have ended.",
-        must={"two warp groups that PROMOTE sums multiply by turns": "not ORDERED or (TBR == 2 and PROMOTE > 0 and not ALTERNATE)"},
-        later=True,
-    )
     LOADED: str = parameter(
         "none",
         ("none", "a", "b", "ab"),
