@@ -60,7 +60,9 @@ class Hopper(Point):
         (3, 4, 5, 6, 8, 12),
         "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
         must={"two tiles or more take turns": "STAGES >= 2"},
-        tried=(f"STAGES * 2048 * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",),
+        tried=(
+            f"STAGES * (2048 + 64 * (block > 0)) * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",
+        ),
     )
     CLUSTER: int = parameter(
         1,
