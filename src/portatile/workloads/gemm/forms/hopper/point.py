@@ -61,7 +61,8 @@ class Hopper(Point):
         "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
         must={"two tiles or more take turns": "STAGES >= 2"},
         tried=(
-            f"STAGES * (2048 + 64 * (block > 0)) * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",
+            f"STAGES * (2048 + 64 * (block > 0)) * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE}"
+            f" + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",
         ),
     )
     CLUSTER: int = parameter(
