@@ -38,8 +38,6 @@ PROMOTED: dict[str, Point] = {
         "p 256x128 c2": hopper.tile(256, 128, 4, blocks=2, cluster=2),
         "p 128x192": hopper.tile(128, 192, 4),
         "p 128x176": replace(hopper.tile(128, 176, 4), MAPS=1),
-        "p 128x176 turns": replace(hopper.tile(128, 176, 4), MAPS=1, ORDERED=1),
-        "p 128x176 turns late": replace(hopper.tile(128, 176, 4), MAPS=1, ORDERED=2),
         "p 128x128": hopper.tile(128, 128, 6),
         "p 128x128 c2": hopper.tile(128, 128, 6, cluster=2),
         "p 64x128": hopper.tile(64, 128, 6),

@@ -54,7 +54,6 @@ GROUPS: dict[str, Point] = {
     "176 columns": replace(hopper.tile(128, 176, 4), MAPS=1),
     "176 columns, turned": replace(hopper.tile(64, 176, 4), TURN=True),
 }
-ORDERED = {"as asked for": (128, 1, 1), "as they end": (128, 1, 2), "two blocks of rows each": (256, 2, 1)}
 
 
 def groups(device: Device) -> dict[str, Point]:
@@ -152,20 +151,6 @@ def test_operands_whose_rows_begin_anywhere_are_right(device: Device, dtype: str
         point = replace(tile, LOADED=loaded, MAPS=int(rng.integers(2)), RASTER=int(rng.choice([1, 8])), **split)  # type: ignore[arg-type]
         verdict = check(device, WORKLOAD, case, promoting(point, dtype).config(), rng)
         assert verdict.ok, f"{bare.options} {case.sizes} {layout} {point}: {verdict.message}"
-
-
-@pytest.mark.parametrize("name", ORDERED)
-def test_warp_groups_that_multiply_by_turns_are_right(device: Device, name: str) -> None:
-    if not device.info.can.warp_groups:
-        pytest.skip("no warp groups multiply here")
-    rows, blocks, ordered = ORDERED[name]
-    rng = np.random.default_rng(new_seed(name))
-    point = replace(hopper.tile(rows, 128, 4, blocks), MAPS=1, ORDERED=ordered)
-    for sizes in ((1500, 1700, 600), (260, 130, 129), (30, 40, 2000)):
-        for workload in (WORKLOAD, workloads.get("gemm_blocks"))[: 1 if blocks > 1 else 2]:
-            case = workload.problem(dict(zip("mnk", sizes, strict=True)), "float8_e4m3fn:bfloat16", {"trans_a": "N", "trans_b": "T"})
-            verdict = check(device, workload, case, promoting(point, case.dtype).config(), rng)
-            assert verdict.ok, f"{workload.name} {sizes}: {verdict.message}"
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16:float32", "float8_e4m3fn:bfloat16", "int8:float16"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -109,9 +110,10 @@ def test_what_cannot_be_loaded_is_refused(more: dict[str, Value], words: str) ->
         GEMM.plan(case("int8", "NN", (20, 30, 40)), replace(SMALL, LOADED="b").config(), DEVICE)
 
 
-@pytest.mark.parametrize(("name", "ordered", "blocks"), [("gemm", 1, 1), ("gemm_blocks", 2, 1), ("gemm", 2, 2)])
-def test_warp_groups_multiply_by_turns(name: str, ordered: int, blocks: int) -> None:
-    """Also where a group goes on to a second tile, and where a warp group has two blocks of rows."""
-    problem = workloads.get(name).problem({"m": 140, "n": 70, "k": 260}, "float8_e4m3fn:bfloat16", {"trans_a": "N", "trans_b": "T"})
-    point = replace(hopper.tile(64 * 2 * blocks, 32, 3, blocks), MAPS=1, ORDERED=ordered)
-    right(problem, point, f"{name} {ordered}")
+def test_tiles_suit_an_operand_with_slow_k_beside_a_loaded_one() -> None:
+    """The TMA copies it 128 bytes across at a time."""
+    for m, trans in itertools.product((40, 300, 2000), ("NN", "TN", "TT")):
+        problem = case("float16", trans, (m, 256, 333))
+        GEMM.plan(problem, GEMM.default(problem, WHOLE), WHOLE)
+        for config in GEMM.contenders(problem, WHOLE):
+            GEMM.plan(problem, config, WHOLE)

@@ -99,7 +99,7 @@ def _loading(problem: Problem, tiles: Sequence[UnitTile]) -> Iterator[UnitTile]:
     """The tiles of one warp group with operands that work-items copy as they lie, instead of a launch before."""
     found, size = units.unmapped(problem), types_of(problem).operand.itemsize
     for names in sorted({*found, found} - {""}):
-        across = "b" in names and not k_fast(problem, "b")
+        across = not k_fast(problem, "b") and ("b" in names or units.direct(problem, "b", fragments=True))
         for one in tiles:
             if one.point.items == _ALONE and not (across and one.point.columns * size % units.LINE):
                 yield replace(_with(one, LOADED=names), launch=one.launch + _SHIFTED)

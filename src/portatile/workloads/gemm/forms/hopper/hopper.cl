@@ -220,10 +220,6 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
     __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + {{ "team * %d" % (4 * exchanged) if TURN else "item / 32 * %d" % exchanged }};
     int slot = 0, phase = 0{{ ", turn = 1" if ALTERNATE }};
-{% if ORDERED %}
-    if (team == 1)
-        turn_over(0);
-{% endif %}
     for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
 {% if ALTERNATE %}
         turn ^= 1;

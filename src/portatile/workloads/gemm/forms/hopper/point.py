@@ -60,7 +60,10 @@ class Hopper(Point):
         (3, 4, 5, 6, 8, 12),
         "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
         must={"two tiles or more take turns": "STAGES >= 2"},
-        tried=(f"STAGES * 2048 * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",),
+        tried=(
+            f"STAGES * (2048 + 64 * (block > 0)) * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE}"
+            f" + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",
+        ),
     )
     CLUSTER: int = parameter(
         1,
@@ -124,14 +127,6 @@ class Hopper(Point):
         "Two warp groups compute whole tiles of C by turns, of which one is stored while the other is multiplied; else they share a tile.",
         must={"two warp groups take turns": "not ALTERNATE or TBR == 2"},
         tried=("not ALTERNATE or (tiles > compute_units and not PROMOTE)",),
-        later=True,
-    )
-    ORDERED: int = parameter(
-        0,
-        (0, 1, 2),
-        "Two warp groups multiply a tile by turns, so that one adds its sums while the other multiplies: 1 as soon as the products of one "
-        "are asked for, 2 when all but the last of them have ended.",
-        must={"two warp groups that PROMOTE sums multiply by turns": "not ORDERED or (TBR == 2 and PROMOTE > 0 and not ALTERNATE)"},
         later=True,
     )
     LOADED: str = parameter(

@@ -42,25 +42,11 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {% endif %}
 {% set ahead = TCR <= 8 %}
 {% for r in range(TRR) %}
-{% if ORDERED %}
-            turn_wait(team);
-{% endif %}
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
-{% if ORDERED == 2 %}
-                if (step == {{ steps - 1 }})
-                    wgmma_commit();
-{% endif %}
 {{ multiply(r, "part", "step") }}            }
             wgmma_commit();
-{% if ORDERED == 2 %}
-            WGMMA_WAIT(1);
-{% endif %}
-{% if ORDERED %}
-            if (team == 0 || {{ "tile + 1 < count || at + tiles_on < %s" % tiles if loop.last else "1" }})
-                turn_over(1 - team);
-{% endif %}
 {% if BLOCK %}
             const int row_{{ r }} = {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
             const float above_{{ r }} = factors_of[row_{{ r }}], below_{{ r }} = factors_of[row_{{ r }} + 8];
