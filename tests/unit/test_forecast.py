@@ -289,3 +289,19 @@ def test_one_of_a_kind_speaks_for_the_others(problem: Problem) -> None:
     assert told.alone["cuda:1"] == ExpectedTime(78e-3, like=True)
     other = [chosen[0], simulated(1, 78e-3, flops / 60e-3, "another")]
     assert forecast.of(other, forecast.shared(other, problem)).quickest == "cuda:1"
+
+
+def test_where_operands_lie_is_measured_before_another_of_its_kind_is_preferred(problem: Problem) -> None:
+    """A remote GPU that was measured first is slower than the one beside the operands, whatever small pieces showed of that."""
+    flops = workloads.get("gemm").flops(problem)
+    chosen = [simulated(0, 2e-3, flops / 0.2, "GPU"), simulated(1, 8e-3, flops / 8e-3, "GPU")]
+    task = replace(forecast.shared(chosen, problem), places={"cuda:0": "", "cuda:1": forecast.REMOTE})
+    for _ in range(8):
+        forecast.learn_together(chosen, task, 8e-2, {}, 8e-2)
+    for _ in range(2):
+        forecast.learn_alone(chosen[1], task, chosen[1].alone)
+    assert forecast.of(chosen, task).quickest == "cuda:0"
+    for _ in range(2):
+        forecast.learn_alone(chosen[0], task, chosen[0].alone)
+    assert forecast.of(chosen, task).quickest == "cuda:0"
+    assert forecast.of(chosen, task).settled

@@ -49,7 +49,7 @@ _CLOSE = 1.25  # times longer than a split, up to which a device that was timed 
 
 @dataclass(frozen=True)
 class ExpectedTime:
-    """Seconds that somebody is expected to take; whether they were ``measured``, or are those of a device that is ``like`` it."""
+    """Seconds that somebody is expected to take; whether they were ``measured``, or are those of one ``like`` it, of its kind."""
 
     seconds: float
     measured: bool = False
@@ -205,7 +205,7 @@ def _of_measured(devices: Sequence[Device], task: Shared, together: float, alone
 
 
 def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, ExpectedTime]:
-    """What each device takes alone, as far as that is known. ``together``: measured seconds of all."""
+    """What each device takes alone, as far as that is known, else at most as one of its kind. ``together``: measured seconds of all."""
     known = {one.info.id: _took(one, task, f"alone {task.places[one.info.id]}") for one in devices}
     kinds: dict[tuple[str, str], float] = {}
     if None in known.values():
@@ -215,7 +215,7 @@ def _each_alone(devices: Sequence[Device], task: Shared, together: float | None)
         name = device.info.id
         if (seconds := known[name]) is not None:
             alone[name] = ExpectedTime(seconds, True)
-        elif kinds and (seconds := kinds.get((device_key(device.info), task.places[name]))) is not None:
+        elif kinds and (seconds := kinds.get((kind := device_key(device.info), task.places[name]), kinds.get((kind, REMOTE)))) is not None:
             alone[name] = ExpectedTime(seconds, like=True)
         elif shown := task.shown(device):
             alone[name] = ExpectedTime(task.work / shown)
