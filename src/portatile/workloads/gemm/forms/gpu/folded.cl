@@ -2,7 +2,7 @@
    way of local memory. Blocks within a row are exchanged there, so that rows and columns spread over the banks. Of complex elements the
    sums of (j, i) are those of (i, j) with rows and columns of elements exchanged, and, where C is Hermitian, of their parts, which
    conjugates them. #}
-{% set row, column = ("(j & -2 | i & 1)", "(i & -2 | j & 1)") if COMPLEX and not turned else ("j", "i") %}
+{% set row, column = ("(j & -2 | i & 1)", "(i & -2 | j & 1)") if COMPLEX and not hermitian else ("j", "i") %}
     if (row0 == col0) {
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
@@ -13,9 +13,9 @@
                 tiles[i * {{ bn }} + (j ^ i % 32)] = acc[r][c];
             }
         barrier(CLK_LOCAL_MEM_FENCE);
-{% if turned %}
+{% if hermitian %}
         if (alpha.y != 0)
-            {{ turn_sums() }}
+            {{ rescale_sums() }}
 {% endif %}
 #pragma unroll
         for (int r = 0; r < {{ rows }}; ++r)

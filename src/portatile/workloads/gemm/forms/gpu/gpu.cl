@@ -133,8 +133,8 @@
 {% endmacro %}
 {# The sums of a product that counts alpha times, before those are added that count conj(alpha) times: multiplied by alpha / conj(alpha).
    Of the parts of a product those that are not needed for that become zero. #}
-{% set turned = DOUBLED and REAL_DIAGONAL %}
-{% macro turn_sums() %}
+{% set hermitian = DOUBLED and REAL_DIAGONAL %}
+{% macro rescale_sums() %}
 #pragma unroll
             for (int r = 0; r < {{ rows }}; r += 2)
 #pragma unroll
@@ -222,7 +222,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int k1 = {{ nothing("alpha") }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
 {% if DOUBLED %}
     const int each = (k1 - k0 + {{ KB - 1 }}) / {{ KB }}, count = row0 == col0 ? each : 2 * each;
-{% if turned %}
+{% if hermitian %}
     const {{ factor }} direction = {{ nothing("alpha") }} ? alpha : alpha / hypot(alpha.x, alpha.y);  // alpha / conj(alpha) is its square
     const {{ factor }} turn = ({{ factor }})(direction.x * direction.x - direction.y * direction.y, 2 * direction.x * direction.y);
 {% endif %}
@@ -263,11 +263,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ mend("k0") }}{{ sources("0") }}{{ load_all_x("0") }}{{ load_y("0") }}    }
 {% endif %}
 {% endif %}
-{% if turned %}
+{% if hermitian %}
     int tile = 0;
     for (int past = each; tile < count; past = count) {
         if (tile == each && alpha.y != 0)
-            {{ turn_sums() }}
+            {{ rescale_sums() }}
     for (; tile < past; ++tile) {
 {% else %}
     for (int tile = 0; tile < count; ++tile) {
@@ -352,7 +352,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
 {% endif %}
     }
-{% if turned %}
+{% if hermitian %}
     }
 {% endif %}
 
@@ -394,7 +394,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             __global {{ real if SPLIT else stored_c }}* to = c_at + (long){{ "(i / 2)" if COMPLEX else "i" }} * ldc + j;
 {{ skip_outside("i", "j") }}{% if COMPLEX %}
             const {{ real }}2 sum = ({{ real }}2)({{ combined("acc[r][c]", "acc[r][c + 1]", "acc[r + 1][c]", "acc[r + 1][c + 1]") }});
-{{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, %s, beta%s%s);" % ("(%s)(alpha.x, -alpha.y)" % factor if turned else "alpha", ", d_at + (long)(i / 2) * ldd + j" if ADDED, ", row0 + i == col0 + j" if REAL_DIAGONAL) }}
+{{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, %s, beta%s%s);" % ("(%s)(alpha.x, -alpha.y)" % factor if hermitian else "alpha", ", d_at + (long)(i / 2) * ldd + j" if ADDED, ", row0 + i == col0 + j" if REAL_DIAGONAL) }}
 {% else %}
 {{ "            *to = acc[r][c];" if SPLIT else "            put(to, acc[r][c], alpha, beta%s);" % vectors_of("row0 + i", "col0 + j") }}
 {% endif %}
