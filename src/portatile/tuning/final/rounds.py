@@ -30,6 +30,7 @@ def hold(bench: Bench, job: Race) -> Raced:
     results: dict[int, Evaluated] = {}
     try:
         with ExitStack() as stack:
+            bench.restore()  # a search does not look for what its variants wrote far away: no finalist is to be blamed for that
             field: list[LoadedVariant] = []
             began = time.perf_counter()
             for number, entry in enumerate(job.entries):

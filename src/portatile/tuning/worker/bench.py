@@ -178,8 +178,7 @@ class Bench:
                 operands.restore()
                 verdict = self._check_once(operands, executable, part.bound, loaded.record, queue)
                 if not verdict.ok:
-                    for other in self.case_operands:
-                        other.restore()
+                    self.restore()
                     return Verdict(False, verdict.error, f"{operands.case.label}: {verdict.message}")
             verdicts.append(verdict)
         loaded.record.errors = tuple(verdict.error for verdict in verdicts)
@@ -189,9 +188,13 @@ class Bench:
         """Whether all canaries around the operands are unchanged, to their full width, also those of the timed case."""
         verdict = worst([self.case_operands[part.case].surroundings(far=True) for part in loaded.job.parts])
         if not verdict.ok:
-            for operands in self.case_operands:
-                operands.restore()
+            self.restore()
         return verdict
+
+    def restore(self) -> None:
+        """Restore all operands and canaries, to their full width."""
+        for operands in self.case_operands:
+            operands.restore()
 
     def elsewhere(self, loaded: LoadedVariant) -> Verdict:
         """Whether the timed part is also right with its operands in other memory, between other and wider canaries.
@@ -207,7 +210,8 @@ class Bench:
         with other:
             loaded.executables[-1].run(self.queue, other.bindings, other.case.scalars)
             self.queue.finish()
-            return worst([other.surroundings(far=True), other.outputs(part.bound)])
+            # what it writes far from there may reach the usual operands, for which the next variant must not be blamed
+            return worst([other.surroundings(far=True), other.outputs(part.bound), self.surroundings(loaded)])
 
     def timed(self, loaded: LoadedVariant) -> CaseOperands:
         """The operands on which a variant is timed."""
@@ -244,8 +248,7 @@ class Bench:
     def alive(self) -> bool:
         """Whether the device still runs commands: a faulting kernel may have broken the context."""
         try:
-            for operands in self.case_operands:
-                operands.restore()
+            self.restore()
         except PortatileError:
             return False
         return True
