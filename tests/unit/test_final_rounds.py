@@ -33,7 +33,7 @@ class Contender:
 @dataclass
 class Bench:
     """Runs take a millisecond; the variants in ``wrong`` are wrong before the race, those in ``spoilt`` after it, those in
-    ``outside`` write outside of their operands.
+    ``outside`` write outside of their operands. ``damaged``: what a search's variant wrote far away is still there.
 
     ``fails`` says which error a variant raises and when: at its loading or check, or in its so many-th burst.
     """
@@ -44,6 +44,7 @@ class Bench:
     far: frozenset[int] = frozenset()
     fails: dict[int, tuple[str | int, Exception]] = field(default_factory=dict)
     living: bool = True
+    damaged: bool = False
     contenders: list[Contender] = field(default_factory=list)
     bursts: Counter[int] = field(default_factory=Counter)
 
@@ -74,7 +75,12 @@ class Bench:
         return 1e-3
 
     def surroundings(self, loaded: Contender) -> Verdict:
-        return Verdict(loaded.job.number not in self.outside, 0.0, "wrote behind c")
+        verdict = Verdict(loaded.job.number not in self.outside and not self.damaged, 0.0, "wrote behind c")
+        self.damaged = False
+        return verdict
+
+    def restore(self) -> None:
+        self.damaged = False
 
     def elsewhere(self, loaded: Contender) -> Verdict:
         return Verdict(loaded.job.number not in self.far, 0.0, "wrote far behind c")
@@ -99,6 +105,7 @@ def hold(bench: Any, seconds: float = 10.0) -> dict[int, str]:
         (Bench(spoilt=frozenset({2})), ["ok", "ok", "wrong"]),
         (Bench(outside=frozenset({1})), ["ok", "wrong", "ok"]),
         (Bench(far=frozenset({0})), ["wrong", "ok", "ok"]),
+        (Bench(damaged=True), ["ok", "ok", "ok"]),
     ],
 )
 def test_everyone_gets_a_verdict(bench: Bench, statuses: list[str]) -> None:
