@@ -80,7 +80,7 @@ def test_random_calls_on_few_addresses(part: int) -> None:
     scene = Scene(OnGpu(), f"{new_seed('replays')}/{part}", devices.get("cuda:0"), largest=17)
     scene.run(250, read)
     print(scene.outcomes)
-    assert scene.outcomes["known"] + scene.outcomes["new, known"] > 40, scene.outcomes
+    assert scene.outcomes["known"] + scene.outcomes["new, known"] > 15, scene.outcomes
 
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, partial(torch.autocast, "cuda", dtype=torch.bfloat16)])
