@@ -141,7 +141,7 @@ def made_ready(way: Way, run: Run, until: float) -> None:
         if way.tells and (split := splits.latest()) is not None:
             taking.append(tuple(share.device for share in split.shares if share.steps))
             told = split.forecast
-            if number >= _FEW and len(set(taking[-_SAME:])) == 1 and (told is None or told.tried or told.settled):
+            if number >= _FEW and len(set(taking[-_SAME:])) == 1 and (told is None or told.tried or told.decided):
                 break
 
 

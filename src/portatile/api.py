@@ -243,7 +243,7 @@ def _choice(problem: Problem, device: str | None, precision: Precision | None, n
     why = precisions.IN_PLACE_OF_THREE if problem.workload == "gemm3m" else precisions.BY_ITSELF_NOTE
     beyond = "" if choice.config.get("FORM") == precisions.NATIVE else precisions.BEYOND.get(computed.workload, "")
     notes = [note, _note(engine, computed, choice), "" if computed is problem else why, beyond]
-    notes.append(precisions.traded(checks.precision(precision), computed, engine.device.info))
+    notes.append(precisions.accuracy_given_up(checks.precision(precision), computed, engine.device.info))
     if device is None and settings.selection() == (None, None):
         notes += [host_blas.note(computed, engine.device.info.kind == "cpu")]
     return replace(choice, explanation="; ".join(filter(None, (choice.explanation, *notes)))) if any(notes) else choice

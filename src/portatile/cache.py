@@ -130,7 +130,7 @@ class Cache:
 
 def default() -> Cache:
     """The cache that the environment names; a private temporary one if that cannot be written."""
-    if message := settings.shelter_caches():
+    if message := settings.ensure_writable_caches():
         warn(message)
     chosen = settings.load()
     return Cache(chosen.cache_dir / "binaries", chosen.cache_max_bytes)

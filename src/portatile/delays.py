@@ -9,7 +9,7 @@ _listeners: list[Callable[[str], None]] = []
 
 
 @contextmanager
-def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
     """A context in which ``listener`` is called with each notice."""
     _listeners.append(listener)
     try:

@@ -54,7 +54,7 @@ def end_with_parent() -> None:
             os._exit(0)
 
 
-def fate(code: int | None) -> str:
+def exit_status(code: int | None) -> str:
     """The end of a process: ``exit code 1``, ``SIGSEGV``; ``killed`` where it was not waited for."""
     if code is None:
         return "killed"

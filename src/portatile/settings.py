@@ -185,7 +185,7 @@ def full(folder: Path) -> bool:
     return False
 
 
-def shelter_caches() -> str:
+def ensure_writable_caches() -> str:
     """If the user's cache folder cannot be written, set ``XDG_CACHE_HOME`` to a private temporary one, for children too.
 
     Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one. On a disk

@@ -35,5 +35,5 @@ def run(place: Place, script: str, *args: object, shared_cache: bool = True) -> 
         raise AttackError(f"a child hung for {PATIENCE:g} s") from None
     if completed.returncode:
         last = completed.stderr.strip()[-600:]
-        raise AttackError(f"a child ended by {processes.fate(completed.returncode)}: {last}")
+        raise AttackError(f"a child ended by {processes.exit_status(completed.returncode)}: {last}")
     return completed.stdout

@@ -76,8 +76,8 @@ def test_calls_of_a_kind_are_computed_in_the_same_parts(
     monkeypatch.setattr(at_once, "_AGAIN", 3)
     monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
     considered: list[int] = []
-    usual = several.considered
-    monkeypatch.setattr(several, "considered", lambda *given: (considered.append(1), usual(*given))[1])
+    usual = several.share_forecast
+    monkeypatch.setattr(several, "share_forecast", lambda *given: (considered.append(1), usual(*given))[1])
     for turn in range(8):
         a, b = rng.random((700, 70)), rng.random((70, 90))
         np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)

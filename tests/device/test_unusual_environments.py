@@ -46,12 +46,12 @@ def test_binaries_are_kept_without_a_home_whatever_the_device(tmp_path: Path) ->
 
 def test_caches_are_sheltered_only_where_they_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
-    settings.shelter_caches()
+    settings.ensure_writable_caches()
     assert os.environ["XDG_CACHE_HOME"] == str(tmp_path / "new")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    settings.shelter_caches()
+    settings.ensure_writable_caches()
     assert Path(os.environ["XDG_CACHE_HOME"]).parent == tmp_path
     assert Path(os.environ["XDG_CACHE_HOME"]).stat().st_mode & 0o077 == 0
 
@@ -63,9 +63,9 @@ def test_a_pocl_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "file" / "pocl"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert "file/pocl cannot be written" in settings.shelter_caches()
+    assert "file/pocl cannot be written" in settings.ensure_writable_caches()
     assert Path(os.environ["POCL_CACHE_DIR"]).parent.parent == tmp_path
-    assert settings.shelter_caches() == ""
+    assert settings.ensure_writable_caches() == ""
 
 
 def test_without_a_path_nothing_aborts(tmp_path: Path) -> None:

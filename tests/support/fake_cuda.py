@@ -215,7 +215,7 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     result._context, result._pool, result._stream = (CONTEXT, CONTEXT), "pool", 555
     result._fence_event, result._ready_event = 1, 2
     result.graphs, result.of_graphs = deque(), []
-    result.claimed = result.lent = result._followed = object()
+    result.claimed = result.foreign_use = result._followed = object()
     result.recycled = result._pool_of_freed()
     result._rows, result._events, result._queues, result._foreign = (
         LinearTextures(0, result.finish),

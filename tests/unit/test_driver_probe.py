@@ -67,7 +67,7 @@ def test_the_next_child_goes_on_behind_what_killed_one(children: list[list[str]]
 
 def test_who_waits_is_told_once(children: list[list[str]]) -> None:
     told: list[str] = []
-    with delays.heard_by(told.append):
+    with delays.listening(told.append):
         for _ in range(2):
             probe.survives(0, 0, Handle(), ("half",))
     probe.survives(0, 0, Handle(), ("half", "wide_arithmetic"))  # nobody listens any more

@@ -74,7 +74,7 @@ class Bench:
         self.fail(loaded.job.number, self.bursts[loaded.job.number])
         return 1e-3
 
-    def surroundings(self, loaded: Contender) -> Verdict:
+    def check_canaries(self, loaded: Contender) -> Verdict:
         verdict = Verdict(loaded.job.number not in self.outside and not self.damaged, 0.0, "wrote behind c")
         self.damaged = False
         return verdict
@@ -82,7 +82,7 @@ class Bench:
     def restore(self) -> None:
         self.damaged = False
 
-    def elsewhere(self, loaded: Contender) -> Verdict:
+    def in_other_memory(self, loaded: Contender) -> Verdict:
         return Verdict(loaded.job.number not in self.far, 0.0, "wrote far behind c")
 
     def outputs(self, loaded: Contender) -> Verdict:

@@ -114,7 +114,7 @@ def test_a_device_that_came_too_late_for_a_piece_hinders_nobody(problem: Problem
         forecast.learn_together(chosen, task, 0.05, {"cuda:0": 1e12}, 0.04)
     assert computed(chosen, problem, 0.05) == "cuda:0"
     assert computed(chosen, problem, 0.05) == "cuda:0"
-    assert forecast.of(chosen, task).settled
+    assert forecast.of(chosen, task).decided
 
 
 def test_a_tiny_problem_is_left_to_the_fastest_device(problem: Problem) -> None:
@@ -125,7 +125,7 @@ def test_a_tiny_problem_is_left_to_the_fastest_device(problem: Problem) -> None:
     assert str(result) == "cuda:0 alone: 100 us (predicted)"
     assert result.why == "cuda:0 computes it alone, which was not tried yet: it is too small to share"
     assert [computed(chosen, small, 0.0) for _ in range(8)] == [f"cuda:{number}" for number in (0, 0, 1, 1, 2, 2, 1, 1)]
-    assert forecast.of(chosen, forecast.shared(chosen, small)).settled
+    assert forecast.of(chosen, forecast.shared(chosen, small)).decided
 
 
 def test_a_tiny_problem_stays_where_its_output_lies() -> None:
@@ -158,14 +158,14 @@ def test_who_would_do_little_is_left_out(problem: Problem) -> None:
     chosen = [simulated(0, 1e-2, flops / 1e-2), simulated(1, 1.0, flops)]
     task = forecast.shared(chosen, problem)
     told = forecast.of(chosen, task)
-    assert told.settled
+    assert told.decided
     assert told.why == "cuda:0 computes it alone: the others would do 0.99 % of it, which sharing would cost"
     rates.showed(chosen[1].info, problem, flops, flops)
-    assert not forecast.of(chosen, task).settled, "its rate was shown once, and may have been disturbed"
+    assert not forecast.of(chosen, task).decided, "its rate was shown once, and may have been disturbed"
     rates.showed(chosen[1].info, problem, flops, flops)
-    assert forecast.of(chosen, task).settled
+    assert forecast.of(chosen, task).decided
     almost = forecast.of([chosen[0], simulated(1, 0.2, flops / 0.2)], task)
-    assert not almost.settled
+    assert not almost.decided
     for _ in range(4):
         forecast.learn_alone(chosen[0], task, 1e-2)
         forecast.learn_together(chosen, task, 9e-3, {}, 9e-3)
@@ -243,7 +243,7 @@ def test_what_was_stored_is_put_to_the_test_by_the_next_process(problem: Problem
     chosen, task = alike(problem, 27.6e-3)
     for _ in range(6):
         forecast.learn_together(chosen, task, 46.6e-3, {}, 46.6e-3)
-    assert forecast.of(chosen, task).settled
+    assert forecast.of(chosen, task).decided
     later_process(monkeypatch)
     ways = [computed(chosen, problem, 20.5e-3) for _ in range(12)]
     assert ways == [""] * 12, "it was disturbed in the process before"
@@ -257,7 +257,7 @@ def test_a_split_that_takes_far_longer_is_not_tried_by_every_process(problem: Pr
     for _ in range(6):
         forecast.learn_together(chosen, task, 80e-3, {}, 80e-3)
     later_process(monkeypatch)
-    assert forecast.of(chosen, task).settled
+    assert forecast.of(chosen, task).decided
 
 
 def test_a_disturbed_time_of_a_device_alone_is_put_to_the_test(problem: Problem) -> None:
@@ -269,10 +269,10 @@ def test_a_disturbed_time_of_a_device_alone_is_put_to_the_test(problem: Problem)
     for _ in range(4):
         forecast.learn_together(chosen, task, 1.2e-2, {}, 1.2e-2)
     told = forecast.of(chosen, task)
-    assert (told.quickest, told.settled) == ("cuda:0", False)
+    assert (told.quickest, told.decided) == ("cuda:0", False)
     assert told.why == "cuda:0 computes it alone, which is tried once more"
     assert [computed(chosen, problem, 1.2e-2) for _ in range(6)][-3:] == ["cuda:0"] * 3
-    assert forecast.of(chosen, task).settled
+    assert forecast.of(chosen, task).decided
 
 
 def test_one_of_a_kind_speaks_for_the_others(problem: Problem) -> None:
@@ -304,4 +304,4 @@ def test_where_operands_lie_is_measured_before_another_of_its_kind_is_preferred(
     for _ in range(2):
         forecast.learn_alone(chosen[0], task, chosen[0].alone)
     assert forecast.of(chosen, task).quickest == "cuda:0"
-    assert forecast.of(chosen, task).settled
+    assert forecast.of(chosen, task).decided

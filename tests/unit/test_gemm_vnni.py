@@ -80,9 +80,9 @@ def test_instructions_that_the_processor_does_not_name_are_not_tried(tmp_path: P
     told = tmp_path / "cpuinfo"
     told.write_text("processor\t: 0\nflags\t\t: fpu avx2 avx512_vnni\n\nprocessor\t: 1\n")
     monkeypatch.setattr(probe, "_processor", lambda read=probe._processor: read(told))
-    assert probe.promising(["dot_bfloat16", "dot_int8", "half"]) == ("dot_int8", "half")
+    assert probe.supported_by_processor(["dot_bfloat16", "dot_int8", "half"]) == ("dot_int8", "half")
     told.unlink()
-    assert probe.promising(["dot_bfloat16", "dot_int8", "half"]) == ("half",)
+    assert probe.supported_by_processor(["dot_bfloat16", "dot_int8", "half"]) == ("half",)
 
 
 def test_exported_folders_name_no_instructions(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def left(folder: Path) -> set[str]:
 
 def test_what_is_whole_stays(folder: Path) -> None:
     for _ in range(3):
-        assert pocl_cache.look_over(folder) == 0
+        assert pocl_cache.remove_damaged(folder) == 0
     assert left(folder) == {"AB/CDEF", "GH/IJKL"}
 
 
@@ -42,42 +42,42 @@ def test_what_is_whole_stays(folder: Path) -> None:
 @pytest.mark.parametrize("damaged", [b"", LIBRARY[:50], LIBRARY[:-40], BITCODE[:-1], b"garbage of some length " * 9])
 def test_what_is_not_goes_with_its_program(folder: Path, name: str, damaged: bytes) -> None:
     (folder / name).write_bytes(damaged)
-    assert pocl_cache.look_over(folder) == 1
+    assert pocl_cache.remove_damaged(folder) == 1
     assert left(folder) == {"GH/IJKL"}
 
 
 def test_a_flipped_bit_of_a_listed_file_is_seen(folder: Path) -> None:
-    pocl_cache.look_over(folder)
+    pocl_cache.remove_damaged(folder)
     path = folder / PLACE
     data = bytearray(LIBRARY)
     data[70] ^= 4
     path.write_bytes(data)
-    assert pocl_cache.look_over(folder) == 1
+    assert pocl_cache.remove_damaged(folder) == 1
     assert left(folder) == {"GH/IJKL"}
 
 
 def test_files_that_nobody_answers_for_go_after_a_crash(folder: Path) -> None:
-    assert pocl_cache.look_over(folder, crashed=True) == 2
+    assert pocl_cache.remove_damaged(folder, crashed=True) == 2
     assert not left(folder)
 
 
 def test_listed_files_survive_a_crash(folder: Path) -> None:
-    pocl_cache.look_over(folder)
-    assert pocl_cache.look_over(folder, crashed=True) == 0
+    pocl_cache.remove_damaged(folder)
+    assert pocl_cache.remove_damaged(folder, crashed=True) == 0
 
 
 @pytest.mark.parametrize("listed", [b"", b"{", b"[1]", b'{"AB/CDEF": {"k": "x"}}', b"\xff\xfe"])
 def test_a_damaged_list_answers_for_nothing(folder: Path, listed: bytes) -> None:
     (folder / "sound.json").write_bytes(listed)
-    assert pocl_cache.look_over(folder) == 2
+    assert pocl_cache.remove_damaged(folder) == 2
     assert left(folder) == set()
-    assert pocl_cache.look_over(folder) == 0
+    assert pocl_cache.remove_damaged(folder) == 0
 
 
 def test_the_longest_unused_make_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pocl_cache, "_MOST_BYTES", 260)
     os.utime(folder / "AB/CDEF/last_accessed", (1, 1))
-    pocl_cache.look_over(folder)
+    pocl_cache.remove_damaged(folder)
     assert left(folder) == {"GH/IJKL"}
 
 
@@ -86,7 +86,7 @@ def test_links_are_not_followed(folder: Path, tmp_path_factory: pytest.TempPathF
     (outside / "x.so").write_bytes(b"")
     (folder / "MN").symlink_to(outside)
     (folder / "AB/OPQR").symlink_to(outside)
-    assert pocl_cache.look_over(folder) == 0
+    assert pocl_cache.remove_damaged(folder) == 0
     assert (outside / "x.so").exists()
 
 

@@ -107,8 +107,8 @@ def test_explain_says_what_is_given_for_speed():
         assert "error of the imaginary part" in portatile.explain(name, dtype="complex64", **sizes, precision="3m").explanation
         assert "ten bits" not in portatile.explain(name, **sizes, precision="tf32").explanation  # a processor has no such units
     problem, _ = precisions.problem("tf32", "gemm", "float32", {"m": 8, "n": 8, "k": 8})
-    assert "2^-9" in precisions.traded("tf32", problem, replace(GPU, capabilities=capabilities("sm_90")))
-    assert not precisions.traded("emulated", problem, GPU)
+    assert "2^-9" in precisions.accuracy_given_up("tf32", problem, replace(GPU, capabilities=capabilities("sm_90")))
+    assert not precisions.accuracy_given_up("emulated", problem, GPU)
 
 
 def test_explain_names_the_products_of_a_routine():

@@ -211,7 +211,7 @@ def test_csv_text_is_rfc_4180() -> None:
     ],
 )
 def test_moments_are_of_utc(time: str, text: str) -> None:
-    assert formatting.moment(time) == text
+    assert formatting.timestamp(time) == text
 
 
 def test_speeds_are_what_people_compare() -> None:

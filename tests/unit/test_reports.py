@@ -334,6 +334,6 @@ def test_selection(tmp_path: Path, trials: list[reporting.Trial]) -> None:
 def test_the_first_sentence_names_devices_as_people_do(trials: list[reporting.Trial]) -> None:
     for count in (1, 2):
         infos = [replace(trials[0].device, id=f"opencl:0:{place}", name=f"NVIDIA H{place}00") for place in range(1, count + 1)]
-        told = page._lede(gather([replace(trials[0], device=info) for info in infos]))
+        told = page._summary_sentence(gather([replace(trials[0], device=info) for info in infos]))
         assert told.startswith(f"1{quantities.NBSP}problem on H100 ")
         assert (" and H200 " in told) is (count == 2)

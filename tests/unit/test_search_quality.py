@@ -14,7 +14,7 @@ from portatile import strategies
 from portatile.records import Config, canonical
 from portatile.space import ParameterSpace
 from portatile.strategies import _surrogate, gaussian
-from portatile.strategies._encoding import Encoding, Terrain
+from portatile.strategies._encoding import Encoding, SearchDomain
 from portatile.strategies._surrogate import Surrogate
 
 LEARNING = ("annealing", "auto", "gaussian", "genetic")
@@ -273,11 +273,11 @@ def test_coordinates_scale_sizes_and_count_factors_of_two() -> None:
 
 
 def test_a_spread_keeps_its_distance() -> None:
-    terrain = Terrain(kernel_like(), np.random.default_rng(2))
+    domain = SearchDomain(kernel_like(), np.random.default_rng(2))
 
     def closest(codes: Sequence[tuple[int, ...]]) -> float:
-        points = terrain.encoding.points(codes)
+        points = domain.encoding.points(codes)
         gaps = ((points[:, None] - points[None]) ** 2).sum(axis=2)
         return float(gaps[np.triu_indices(len(codes), 1)].min())
 
-    assert closest(terrain.spread(8)) > 2 * float(np.median([closest(terrain.draw(8)) for _ in range(9)]))
+    assert closest(domain.spread(8)) > 2 * float(np.median([closest(domain.draw(8)) for _ in range(9)]))

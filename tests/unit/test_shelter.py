@@ -57,5 +57,5 @@ def test_a_full_disk_is_no_place_for_caches(tmp_path: Path, monkeypatch: pytest.
     for full_disks, chosen in (((home,), temporary), ((home, temporary), memory), ((home, temporary, memory), temporary)):
         free |= dict.fromkeys(full_disks, 1 << 20)
         monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
-        settings.shelter_caches()
+        settings.ensure_writable_caches()
         assert os.environ["XDG_CACHE_HOME"] == str(chosen / f"portatile-{os.getuid()}")

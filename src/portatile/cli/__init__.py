@@ -132,7 +132,7 @@ def main(args: Sequence[str] | None = None, begin: Callable[[], object] | None =
     """
     _open_streams()
     try:
-        with _plain_warnings(), delays.heard_by(_waiting):
+        with _plain_warnings(), delays.listening(_waiting):
             answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False, obj=begin)
     except click.ClickException as error:
         error.show()

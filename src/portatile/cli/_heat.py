@@ -7,7 +7,7 @@ from rich.text import Text
 
 from portatile.cli import _console
 from portatile.cli._shown import shown
-from portatile.figures.heat import Heat, colour, ink
+from portatile.figures.heat import Heat, colour, text_colour
 
 
 def show(heat: Heat) -> None:
@@ -20,7 +20,7 @@ def show(heat: Heat) -> None:
     for name, cells in zip(heat.rows, heat.cells, strict=True):
         line = [Text(shown(name))]
         for cell in cells:
-            paint = "" if cell.share is None else "rgb({},{},{}) on rgb({},{},{})".format(*ink(cell.share), *colour(cell.share))
+            paint = "" if cell.share is None else "rgb({},{},{}) on rgb({},{},{})".format(*text_colour(cell.share), *colour(cell.share))
             line.append(Text(f" {cell.text} ", style=paint))
         table.add_row(*line)
     _console.out.print(table)

@@ -41,7 +41,7 @@ class Studies(Suggesting):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of one study."""
         if cmd_name == _ALL:
-            return everything
+            return run_all
         try:
             return _command(discover.get(cmd_name))
         except UnknownNameError:
@@ -75,7 +75,7 @@ def command(ctx: click.Context, listed: bool) -> None:
 @click.option(*_DEVICE, multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all of them.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Write the page here, as .html.")
 @click.option("--fresh", is_flag=True, help="Forget what interrupted studies left.")
-def everything(budget: str | None, selectors: tuple[str, ...], output: Path, fresh: bool) -> int:
+def run_all(budget: str | None, selectors: tuple[str, ...], output: Path, fresh: bool) -> int:
     """Run every study that the devices can answer, the quickest first, and write one page of all."""
     if output.suffix != ".html":
         raise UsageError(f"{output}: all studies together are a page; write it as .html")

@@ -64,13 +64,13 @@ def colour(share: float | None) -> Colour:
     return red, green, blue
 
 
-def ink(share: float | None) -> Colour:
+def text_colour(share: float | None) -> Colour:
     """A text colour that is legible on that background."""
     return (255, 255, 255) if share is not None and share > 0.55 else (51, 51, 51)
 
 
 def _square(cell: Cell, label: str, x: float, y: float, step: float) -> str:
-    fill, pen = (f"rgb({red},{green},{blue})" for red, green, blue in (colour(cell.share), ink(cell.share)))
+    fill, pen = (f"rgb({red},{green},{blue})" for red, green, blue in (colour(cell.share), text_colour(cell.share)))
     box = f'<rect x="{x + 1:.0f}" y="{y + 1:.0f}" width="{step - 2:.0f}" height="{_ROW - 2:.0f}" rx="3" fill="{fill}"/>'
     word = f'<text x="{x + step / 2:.0f}" y="{y + 19:.0f}" text-anchor="middle">{escape(cell.text)}</text>'
     return f'<g class="cell" tabindex="0" role="img" fill="{pen}"><title>{escape(label)}</title>{box}{word}</g>'

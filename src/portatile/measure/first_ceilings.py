@@ -52,7 +52,7 @@ def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> 
             env=processes.environment(),
             timeout=_LATEST,
         )
-        why = child.stderr.strip().rpartition("\n")[2] or processes.fate(child.returncode)
+        why = child.stderr.strip().rpartition("\n")[2] or processes.exit_status(child.returncode)
     except subprocess.TimeoutExpired:
         why = f"it took more than {_LATEST:g} s"
     stored = ceilings.load(info)

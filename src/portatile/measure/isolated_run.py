@@ -130,7 +130,7 @@ def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, la
     try:
         message = pipe.recv()
     except (EOFError, ConnectionResetError):
-        raise LaunchError(f"{crashed[0]} ended by {processes.fate(child.wait())}; {crashed[1]}") from None
+        raise LaunchError(f"{crashed[0]} ended by {processes.exit_status(child.wait())}; {crashed[1]}") from None
     if isinstance(message, PortatileError):
         raise message
     return message

@@ -59,7 +59,7 @@ def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
         raise DeviceError(from_json(done.stdout.splitlines()[-1], str))
     if done.returncode:
         messages = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DeviceError(messages[-1] if messages else f"the process ended with {processes.fate(done.returncode)}")
+        raise DeviceError(messages[-1] if messages else f"the process ended with {processes.exit_status(done.returncode)}")
     try:
         return from_json(done.stdout.splitlines()[-1], PhaseTimes)
     except (msgspec.DecodeError, IndexError):

@@ -13,7 +13,7 @@ from portatile.workload import Workload
 _HASH = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{10,}\b")
 
 
-def moment(time: str) -> str:
+def timestamp(time: str) -> str:
     """``2026-11-22 05:36 UTC`` for a time in ISO 8601, without seconds; any other text as it is."""
     try:
         return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC"

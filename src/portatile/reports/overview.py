@@ -68,14 +68,14 @@ def figures(placed: Sequence[PlacedGroup]) -> list[Figure]:
 
 
 def _shares(placed: Sequence[PlacedGroup]) -> Figure | None:
-    ways, dots = _ways(placed), []
+    names_of_devices, dots = _device_names(placed), []
     for place in placed:
         group = place.group
         if group.best is None or (share := group.share(group.best)) is None:
             continue
         began = None if group.default is None or group.default.status != "ok" else group.share(group.default)
         label = f"{_caption(place)}: {quantities.percent(share[1])} of {share[0]}, {_reached(group, group.best)}"
-        dot = Dot(share[1], None if began is None else began[1], label, f"#{place.anchor}", ways.index(_way(place)))
+        dot = Dot(share[1], None if began is None else began[1], label, f"#{place.anchor}", names_of_devices.index(_device_name(place)))
         dots.append((group, dot))
     if not dots:
         return None
@@ -83,20 +83,22 @@ def _shares(placed: Sequence[PlacedGroup]) -> Figure | None:
         "A mark is a winner, as a share of what its device was measured to reach in what binds it: arithmetic, memory or special functions."
     )
     text += f" Its tail begins at the default. {_half([dot.share for _, dot in dots], quantities.percent)}"
-    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(dots), tuple(ways))
+    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(dots), tuple(names_of_devices))
 
 
 def _speedups(placed: Sequence[PlacedGroup]) -> Figure | None:
-    ways, dots = _ways(placed), []
+    names_of_devices, dots = _device_names(placed), []
     for place in placed:
         group = place.group
         if group.best is not None and (gain := group.speedup(group.best)) is not None:
             label = f"{_caption(place)}: {quantities.times(gain)} the default, {_reached(group, group.best)}"
-            dots.append((group, Dot(gain, 1.0, label, f"#{place.anchor}", ways.index(_way(place)))))
+            dots.append((group, Dot(gain, 1.0, label, f"#{place.anchor}", names_of_devices.index(_device_name(place)))))
     if not dots:
         return None
     text = f"A mark is a winner; its tail begins at the default, 1. {_half([dot.share for _, dot in dots], quantities.times)}"
-    return ShareChart("How much faster than the default", text.rstrip(), "times as fast as the default", _rows(dots), tuple(ways), "×")
+    return ShareChart(
+        "How much faster than the default", text.rstrip(), "times as fast as the default", _rows(dots), tuple(names_of_devices), "×"
+    )
 
 
 def _rows(placed: Sequence[tuple[Group, Dot]]) -> tuple[tuple[str, tuple[Dot, ...]], ...]:
@@ -142,13 +144,13 @@ def _half(values: Sequence[float], written: Callable[[float], str]) -> str:
     return f"Half of the {len(values)} reach {written(median(values))} or more." if len(values) > 2 else ""
 
 
-def _way(place: PlacedGroup) -> str:
+def _device_name(place: PlacedGroup) -> str:
     """The short name of a winner's device, each back end its own."""
     return place.device or names.hardware(place.group.device)
 
 
-def _ways(placed: Sequence[PlacedGroup]) -> list[str]:
-    return list(dict.fromkeys(map(_way, placed)))
+def _device_names(placed: Sequence[PlacedGroup]) -> list[str]:
+    return list(dict.fromkeys(map(_device_name, placed)))
 
 
 def _devices(placed: Sequence[PlacedGroup]) -> list[str]:

@@ -91,7 +91,7 @@ _WORDS: dict[str, object] = {
     "duration": quantities.duration,
     "spelled": formatting.config,
     "digits": quantities.digits,
-    "moment": formatting.moment,
+    "timestamp": formatting.timestamp,
 }
 """The template's words, limits and functions, which are the same for every page."""
 
@@ -103,7 +103,7 @@ def _head(groups: Sequence[Group], live: LiveState | None) -> dict[str, object]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "made": datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC"),
-        "lede": _lede(groups) if groups or live is None else f"{live.state[0].upper()}{live.state[1:]}.",
+        "summary": _summary_sentence(groups) if groups or live is None else f"{live.state[0].upper()}{live.state[1:]}.",
         "tiles": overview.tiles(groups),
         "places_of": list(dict.fromkeys(group.device.name for group in groups)),
     }
@@ -113,7 +113,7 @@ def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
     """The overview, what needs attention, a section for each problem and the facts of each device, with the links between them."""
     devices = {device_key(group.device) + group.device.driver: group.device for group in groups}
     anchors = {key: f"device-{number}" for number, key in enumerate(devices, 1)}
-    nicknames = _nicknames(groups)
+    nicknames = _short_device_names(groups)
     placed = [PlacedGroup(group, f"problem-{number}", nicknames[device_key(group.device)]) for number, group in enumerate(groups, 1)]
     concerns = attention.concerns(placed)
     written = [
@@ -164,7 +164,7 @@ def _state(place: PlacedGroup, concerns: Sequence[Concern]) -> dict[str, object]
     return {"status": "failed" if place.group.best is None else "attention" if concerning else "ok", "concerns": sentences}
 
 
-def _nicknames(groups: Sequence[Group]) -> dict[str, str]:
+def _short_device_names(groups: Sequence[Group]) -> dict[str, str]:
     """Short names of devices, by key, where there are several: ``H200 CUDA``."""
     infos = {device_key(group.device): group.device for group in groups}
     if len(infos) < 2:
@@ -190,7 +190,7 @@ def _facts(anchor: str, device: DeviceInfo) -> DeviceFacts:
     return DeviceFacts(anchor, device.name, "As its driver described it when it was tuned", tuple(rows.items()))
 
 
-def _lede(groups: Sequence[Group]) -> str:
+def _summary_sentence(groups: Sequence[Group]) -> str:
     if not groups:
         return "Nothing has been tuned yet."
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)

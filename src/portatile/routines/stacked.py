@@ -117,7 +117,7 @@ def _check_apart(target: Any, operands: Mapping[str, Any]) -> None:
     if overlaps_itself(target.shape, target.strides, target.dtype.itemsize):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     for name, array in operands.items():
-        if not in_one_place(array, target) and _meet(array, target):
+        if not in_one_place(array, target) and _may_share_memory(array, target):
             raise ArgumentError(f"the output overlaps {name} without being {name}; pass an output of its own, or a copy of {name}")
 
 
@@ -132,7 +132,7 @@ def _place(array: Any) -> tuple[object, ...]:
     return (*start, array.shape, array.strides)
 
 
-def _meet(array: Any, other: Any) -> bool:
+def _may_share_memory(array: Any, other: Any) -> bool:
     """Whether two arrays may share memory."""
     if not isinstance(array, Buffer) or not isinstance(other, Buffer):
         return isinstance(array, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(array, other)

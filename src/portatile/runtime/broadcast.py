@@ -92,21 +92,21 @@ class _Arrival:
     def __init__(self, queue: Queue, receiving: Queue, memory: Memory, raw: NDArray[Any], common: _Common) -> None:
         self._queue, self._receiving, self._memory, self._raw, self._common = queue, receiving, memory, raw, common
         self._missing = set(range(0, raw.nbytes, _CHUNK))
-        self._flying: deque[tuple[int, Event]] = deque()
+        self._in_flight: deque[tuple[int, Event]] = deque()
 
     def run(self) -> None:
         """Bring chunks until all have arrived or are queued."""
         try:
-            while self._missing or self._flying:
-                first, ready = self._common.take(self._missing, bool(self._flying))
+            while self._missing or self._in_flight:
+                first, ready = self._common.take(self._missing, bool(self._in_flight))
                 if first is not None:
-                    self._flying.append((first, self._upload(first)))
+                    self._in_flight.append((first, self._upload(first)))
                 for there, memory in ready.items():
                     self._receive(there, memory)
-                if len(self._flying) >= _FLYING or (first is None and self._flying):
-                    self._land()
+                if len(self._in_flight) >= _FLYING or (first is None and self._in_flight):
+                    self._offer_first_chunk()
         except BaseException:
-            self._common.back({first for first, _ in self._flying})
+            self._common.back({first for first, _ in self._in_flight})
             raise
 
     def _upload(self, first: int) -> Event:
@@ -120,11 +120,11 @@ class _Arrival:
         self._missing.discard(first)
         return event
 
-    def _land(self) -> None:
+    def _offer_first_chunk(self) -> None:
         """Wait for the chunk that was sent first, and offer it to the other devices."""
-        first, event = self._flying[0]
+        first, event = self._in_flight[0]
         event.wait()
-        self._flying.popleft()
+        self._in_flight.popleft()
         self._common.arrived(first, self._memory)
 
     def _receive(self, first: int, there: Memory) -> None:

@@ -76,7 +76,7 @@ class Forecast:
     trying: bool = False
 
     @property
-    def settled(self) -> bool:
+    def decided(self) -> bool:
         """Whether one should compute it alone and nothing remains to be tried: its time is known, or the others can do but little."""
         return bool(self.quickest) and not self.trying and (bool(self.little) or self.alone[self.quickest].measured)
 
@@ -91,7 +91,7 @@ class Forecast:
         """Who computes it alone, and why."""
         if self.little:
             return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
-        because = "which is tried once more" if self.trying else "which is faster" if self.settled else "which was not tried yet"
+        because = "which is tried once more" if self.trying else "which is faster" if self.decided else "which was not tried yet"
         sentence = f"{self.quickest} computes it alone, {because}"
         return f"{sentence}: it is too small to share" if self.tiny else sentence
 
@@ -251,24 +251,27 @@ def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device
         return devices, ""
     total = sum(1 / max(one.seconds, 1e-12) for one in alone.values())
     parts = {name: 1 / max(one.seconds, 1e-12) / total for name, one in alone.items()}
-    taking = [device for device in devices if parts[device.info.id] >= _LITTLE]
-    if not FEWEST <= len(taking) < len(devices):
+    participants = [device for device in devices if parts[device.info.id] >= _LITTLE]
+    if not FEWEST <= len(participants) < len(devices):
         return devices, ""
     others = [f"{name} ({100 * part:.2g} %)" for name, part in parts.items() if part < _LITTLE]
-    return taking, f"left out for doing too little of it: {', '.join(others)}"
+    return participants, f"left out for doing too little of it: {', '.join(others)}"
 
 
 def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str] | None:
     """The devices with memory of their own, where these were measured to be faster by themselves; None where they were not."""
-    taking = [device for device in devices if not device.info.unified_memory]
-    if not FEWEST <= len(taking) < len(devices):
+    participants = [device for device in devices if not device.info.unified_memory]
+    if not FEWEST <= len(participants) < len(devices):
         return None
-    every, fewer = (" ".join(device.info.id for device in some) for some in (devices, taking))
+    every, fewer = (" ".join(device.info.id for device in some) for some in (devices, participants))
     together = rates.seconds(devices[0].info, task.problem, task.all)
-    without = rates.seconds(taking[0].info, task.problem, task.all.replace(f"with {every}", f"with {fewer}"))
+    without = rates.seconds(participants[0].info, task.problem, task.all.replace(f"with {every}", f"with {fewer}"))
     if together is None or without is None or without >= together:
         return None
-    return taking, f"left out because the others are faster alone: {', '.join(one.info.id for one in devices if one not in taking)}"
+    return (
+        participants,
+        f"left out because the others are faster alone: {', '.join(one.info.id for one in devices if one not in participants)}",
+    )
 
 
 def _little(alone: Mapping[str, ExpectedTime]) -> float:

@@ -144,7 +144,7 @@ class RacedCall:
             return False
         outcome = race.compared(on_device)
         _note(self._key, outcome)
-        self._outcome = outcome._replace(numpys=None)
+        self._outcome = outcome._replace(numpy_result=None)
         return outcome.numpy_wins or not outcome.plausible(self._on_host.fastest)
 
 
@@ -188,7 +188,7 @@ def faster_than(
         return on_host
     if not recorded.on_processor:
         return recorded
-    return RacedCall(recorded, on_host, raced.key, None if undecided else outcome._replace(numpys=None))
+    return RacedCall(recorded, on_host, raced.key, None if undecided else outcome._replace(numpy_result=None))
 
 
 def _holds(operands: Sequence[Any], result: Any) -> bool:
@@ -201,7 +201,7 @@ def _note(key: Hashable, outcome: RaceResult) -> None:
     if key is not None:
         if len(_raced) >= _MOST:
             _raced.clear()
-        _raced[key] = outcome._replace(numpys=None)
+        _raced[key] = outcome._replace(numpy_result=None)
 
 
 def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c: bool) -> None:

@@ -33,7 +33,7 @@ class RaceResult(NamedTuple):
     by_numpy: float
     least_on_device: float
     least_by_numpy: float
-    numpys: Any = None
+    numpy_result: Any = None
 
     def plausible(self, fastest: float) -> bool:
         """Whether the device was at most so many times as fast. On NumPy's own cores it cannot be more, unless BLAS lacked threads."""

@@ -15,7 +15,7 @@ from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
 
 
-class Fed(Protocol):
+class PieceWorker(Protocol):
     """A device that is given pieces."""
 
     @property
@@ -33,7 +33,7 @@ class Fed(Protocol):
         """
 
 
-def in_turn(devices: Sequence[Fed], pieces: Pieces) -> None:
+def in_turn(devices: Sequence[PieceWorker], pieces: Pieces) -> None:
     """Have all pieces computed; a device that fails leaves its pieces to the others, and is warned of.
 
     Raises a mistake that is no device's failure, else what the last one raised where all fail.

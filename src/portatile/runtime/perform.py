@@ -108,20 +108,20 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem
         return None
     problem = _problem(request)
     matrices = dict(zip(problem.layout, request.operands, strict=True))
-    taking = several.taking(chosen, problem, matrices)
+    participants = several.participants(chosen, problem, matrices)
     if precisions.chosen_by_device(request.precision):  # as those prefer it that take part
-        problem = _preferred_by(taking[0], problem)
-    considered = several.considered(chosen, problem, matrices, taking)._replace(key=key)
-    if alone := several.settled(considered):
+        problem = _preferred_by(participants[0], problem)
+    share_forecast = several.share_forecast(chosen, problem, matrices, participants)._replace(key=key)
+    if alone := several.device_alone(share_forecast):
         return _bound(request._replace(selector=alone))
-    _settle(request, chosen)
+    _begin_and_wait(request, chosen)
 
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
         start(engine, prepared, operands, scalars, request.result)
         if request.operands[-1].on_device:
             _queue(engine.device, request.result).finish()  # the caller times this function, and times must include the work
 
-    several.perform(considered, matrices, request.scalars, compute)
+    several.perform(share_forecast, matrices, request.scalars, compute)
     return None
 
 
@@ -139,7 +139,7 @@ def _kind(request: Request, chosen: Sequence[Device]) -> tuple[object, ...] | No
     return *wanted, named, lie, locked.hold_all([stored.array for stored in operands])
 
 
-def _settle(request: Request, chosen: Sequence[Device]) -> None:
+def _begin_and_wait(request: Request, chosen: Sequence[Device]) -> None:
     """Give the output its first values, and wait until all work on the operands is done, so that other devices may read them.
 
     Raises ArgumentError where only some operands are on the host, UsageError where a stream is being captured into a graph.
@@ -251,14 +251,14 @@ def _preferred(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -
     return problem if _too_large(engine, preferred, operands) and not _too_large(engine, problem, operands) else preferred
 
 
-def _preferred_by(taking: Sequence[Device], problem: Problem) -> Problem:
+def _preferred_by(participants: Sequence[Device], problem: Problem) -> Problem:
     """``precisions.preferred`` by several devices; memoised."""
-    key = problem.key, *((device.info.id, device.generation) for device in taking)
+    key = problem.key, *((device.info.id, device.generation) for device in participants)
     found = _preferences.get(key)
     if found is None:
         if len(_preferences) >= _MAX_REMEMBERED:
             _preferences.clear()
-        found = _preferences[key] = precisions.preferred(problem, *(device.info for device in taking))
+        found = _preferences[key] = precisions.preferred(problem, *(device.info for device in participants))
     return found
 
 

@@ -49,7 +49,7 @@ class Pieces:
         more than its part of all that is not done.
         """
         with self._changed:
-            while not self._free or self._late(device) or not (wait or self._owed(device)):
+            while not self._free or self._late(device) or not (wait or self._may_take_another(device)):
                 if not wait or not (self._free or self._under_way):
                     return None
                 self._changed.wait()
@@ -158,7 +158,7 @@ class Pieces:
         low, high = self._free[-1]
         return bool(rate) and min(self._grain, high - low) / rate > self._horizon(device)
 
-    def _owed(self, device: str) -> bool:
+    def _may_take_another(self, device: str) -> bool:
         """Whether a device that has pieces under way should take another one."""
         held = self._held.get(device, 0)
         return not held or not self._rates.get(device) or self._fair(device) >= self._grain

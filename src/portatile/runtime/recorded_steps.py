@@ -12,11 +12,11 @@ from portatile.device.base import Queue
 from portatile.device.buffer import Buffer
 from portatile.device.foreign_arrays import THREAD_STREAM
 from portatile.device.strides import span
-from portatile.runtime.crossing import CopiedLaunches, host_launches
 from portatile.runtime.engine import BoundProblem, Engine
 from portatile.runtime.factors import Types, like, types_of
 from portatile.runtime.replayed import Replay, Replays
 from portatile.runtime.request import Request, RoutineCall
+from portatile.runtime.small_transfers import CopiedLaunches, host_launches
 from portatile.runtime.steps import CallArray, Constant, HostLaunches, HostProblem, InitialContentStep, Launches, entire, source_of
 
 _CHECKS = 4  # of the arrays of one recorded call, in as many modes of their library

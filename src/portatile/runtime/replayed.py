@@ -35,7 +35,7 @@ class Replay:
     again: Callable[[], bool]
     kept: object
 
-    def suits(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
+    def matches(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
         """Whether a call on arrays at these addresses is this one."""
         if options != self.options or device != self.device:
             return False
@@ -85,7 +85,7 @@ class Replays:
             return False
         try:
             known = self.known.get((*map(library.locate, arrays), *factors))
-            if known is None or not known.suits(arrays, factors, options, device):
+            if known is None or not known.matches(arrays, factors, options, device):
                 return False
         except (AttributeError, RuntimeError, TypeError, struct.error):  # arrays of several kinds, factors that are no real numbers
             return False
@@ -100,7 +100,7 @@ class Replays:
         try:
             places = list(map(library.locate, arrays))
             known = self.made.get((*places, *factors))
-            if known is None or not known.replay.suits(arrays, factors, options, device):
+            if known is None or not known.replay.matches(arrays, factors, options, device):
                 return None
         except (AttributeError, RuntimeError, TypeError, struct.error):
             return None

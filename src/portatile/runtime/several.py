@@ -136,31 +136,33 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     work = _work(problem, cut)
     devices, left_out = forecast.worthwhile(devices, forecast.shared(devices, problem))
     known = {device.info.id: forecast.known(engine_of(device), problem) / work for device in devices}
-    told = forecast.of(devices, forecast.shared(devices, problem))
-    return expected_split(told, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known, left_out)
+    prediction = forecast.of(devices, forecast.shared(devices, problem))
+    return expected_split(prediction, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known, left_out)
 
 
-def expected_split(told: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float], left_out: str = "") -> Split:
+def expected_split(
+    prediction: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float], left_out: str = ""
+) -> Split:
     """The split that a forecast says. ``steps``: the size that is cut, its steps, and of how many a piece is a multiple.
 
     ``known``: the rate of each device, in steps a second; 0 for nothing known. ``left_out``: who takes no part, and why.
     """
     name, size, period = steps
-    if told.quickest:
-        return _of_one(told, problem, size)
+    if prediction.quickest:
+        return _of_one(prediction, problem, size)
     seconds, busy = in_time(size, period, known)
     shares = tuple(Share(device, round(rate * busy[device]), 0, busy[device]) for device, rate in known.items())
     unknown = ", ".join(device for device, rate in known.items() if not rate)
-    if told.together is not None:
-        seconds = told.together.seconds
+    if prediction.together is not None:
+        seconds = prediction.together.seconds
     note = f"no rate is known of {unknown}" if unknown else left_out
-    return Split(problem, name, seconds, shares, note, True, forecast=told)
+    return Split(problem, name, seconds, shares, note, True, forecast=prediction)
 
 
-def _of_one(told: Forecast, problem: Problem, steps: int) -> Split:
+def _of_one(prediction: Forecast, problem: Problem, steps: int) -> Split:
     """The split, of a problem of so many steps, that is none: the quickest computes it alone."""
-    seconds = told.alone[told.quickest].seconds
-    return Split(problem, "", seconds, (Share(told.quickest, steps, 1, seconds),), told.why, True, forecast=told)
+    seconds = prediction.alone[prediction.quickest].seconds
+    return Split(problem, "", seconds, (Share(prediction.quickest, steps, 1, seconds),), prediction.why, True, forecast=prediction)
 
 
 def _work(problem: Problem, cut: Cut) -> float:
@@ -177,7 +179,7 @@ class ShareForecast(NamedTuple):
     named: Sequence[Device]
     devices: Sequence[Device]
     task: forecast.Shared
-    told: Forecast
+    prediction: Forecast
     note: str = ""
     key: Hashable = None
 
@@ -186,20 +188,20 @@ Participants = tuple[Sequence[Device], str]
 """The devices that do enough of a problem to take part, and a line of the others."""
 
 
-def taking(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Participants:
+def participants(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Participants:
     """The devices of several that take part."""
     return (named, "") if len(named) <= FEWEST else forecast.worthwhile(named, forecast.shared(named, problem, matrices))
 
 
-def considered(
+def share_forecast(
     named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], known: Participants | None = None
 ) -> ShareForecast:
-    """What ``settled`` and ``perform`` need to know; ``known``: who takes part, where that was asked of the problem in another form."""
+    """What ``device_alone`` and ``perform`` need to know. ``known``: who takes part in the same problem of another type."""
     before, left_out = known or (named, "")
-    devices, note = taking(before, problem, matrices)
+    devices, note = participants(before, problem, matrices)
     task = forecast.shared(devices, problem, matrices)
-    told = forecast.of(devices, task) if len(named) > 1 else Forecast(None, {})
-    return ShareForecast(named, devices, task, told, "; ".join(filter(None, (left_out, note))))
+    prediction = forecast.of(devices, task) if len(named) > 1 else Forecast(None, {})
+    return ShareForecast(named, devices, task, prediction, "; ".join(filter(None, (left_out, note))))
 
 
 def perform(what: ShareForecast, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
@@ -209,25 +211,25 @@ def perform(what: ShareForecast, matrices: Mapping[str, Matrix], scalars: Mappin
     the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
     on with the others; raises what the last one raised where all fail.
     """
-    named, devices, task, told, left_out, _ = what
+    named, devices, task, prediction, left_out, _ = what
     if len(devices) == 1:
         return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
-    alone = next((device for device in devices if device.info.id == told.quickest), None)
-    workers, note = _workers(devices, task.problem, matrices, scalars) if alone is None else ([], told.why)
+    alone = next((device for device in devices if device.info.id == prediction.quickest), None)
+    workers, note = _workers(devices, task.problem, matrices, scalars) if alone is None else ([], prediction.why)
     if len(workers) < FEWEST:
         split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
     else:
         split = _shared(what, workers, start, "; ".join(filter(None, (note, left_out))))
-    return keep(named, replace(split, forecast=told))
+    return keep(named, replace(split, forecast=prediction))
 
 
-def settled(what: ShareForecast) -> str:
+def device_alone(what: ShareForecast) -> str:
     """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
-    named, _, task, told, *_ = what
-    if not told.settled or task.places[told.quickest] == forecast.REMOTE:
+    named, _, task, prediction, *_ = what
+    if not prediction.decided or task.places[prediction.quickest] == forecast.REMOTE:
         return ""
-    keep(named, _of_one(told, task.problem, max(task.problem.sizes.values(), default=0)))
-    return told.quickest
+    keep(named, _of_one(prediction, task.problem, max(task.problem.sizes.values(), default=0)))
+    return prediction.quickest
 
 
 def _by_one(
@@ -246,7 +248,7 @@ def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note:
     began = time.perf_counter()
     cut = workers[0].cut
     size, work = problem.sizes[cut.size], _work(problem, cut)
-    known = {worker.share.device: _known(worker, problem, what.told) / work for worker in workers}
+    known = {worker.share.device: _known(worker, problem, what.prediction) / work for worker in workers}
     period = lcm(*(max(worker.cut.period, 1) for worker in workers))
     pieces, predicted = Pieces(size, period, known), 0.0
     if all(known.values()):
@@ -263,9 +265,9 @@ def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note:
     return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted, crossed=crossed)
 
 
-def _known(worker: _Worker, problem: Problem, told: Forecast) -> float:
+def _known(worker: _Worker, problem: Problem, prediction: Forecast) -> float:
     """Flops a second that a device showed where the operands lie, in pieces or alone; 0 for nothing known."""
-    shown, alone = forecast.known(worker.engine, problem, worker.where), told.alone.get(worker.share.device)
+    shown, alone = forecast.known(worker.engine, problem, worker.where), prediction.alone.get(worker.share.device)
     if shown or alone is None or not alone.measured:
         return shown
     return max(workloads.get(problem.workload).flops(problem), 1.0) / max(alone.seconds, 1e-12)
@@ -286,7 +288,7 @@ def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str
         return {}
     for worker, one, took in zip(workers, parts, taken, strict=True):
         worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, took.seconds
-    if what.key is not None and what.told.tried:
+    if what.key is not None and what.prediction.tried:
         at_once.remember(what.key, devices, parts, _teller(what, workers[0].task, workers[0].cut))
     return {worker.share.device: worker.share.rate for worker in workers}
 
@@ -300,9 +302,9 @@ def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer
 
         def made() -> Split:
             shares = tuple(Share(*one) for one in done)
-            return Split(what.task.problem, cut.size, seconds, shares, what.note, forecast=what.told, crossed=crossed)
+            return Split(what.task.problem, cut.size, seconds, shares, what.note, forecast=what.prediction, crossed=crossed)
 
-        splits.keep_later(place, made)
+        splits.keep_lazily(place, made)
 
     return tell
 
@@ -316,8 +318,8 @@ def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict
             worker.task = replace(worker.task, common=common)
         together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces, devices)
     warm = pieces.shown
-    taking = [worker.share for worker in workers if worker.share.pieces and not worker.share.failure]
-    return {share.device: warm[share.device] for share in taking if share.device in warm}
+    participants = [worker.share for worker in workers if worker.share.pieces and not worker.share.failure]
+    return {share.device: warm[share.device] for share in participants if share.device in warm}
 
 
 def _workers(

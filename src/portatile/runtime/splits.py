@@ -86,7 +86,7 @@ def keep(devices: Sequence[Device], split: Split) -> Split:
     return split
 
 
-def keep_later(place: Name, make: Callable[[], Split]) -> None:
+def keep_lazily(place: Name, make: Callable[[], Split]) -> None:
     """Remember what ``make`` would give, when somebody asks for it, as the latest split of a problem."""
     _keep(place, make)
 

@@ -55,7 +55,7 @@ class Encoding:
         return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(codes), 0))
 
 
-class Terrain:
+class SearchDomain:
     """The configurations in which a search looks: all of them where the space can be listed, else random draws and neighbours.
 
     ``listed`` holds the codes of all legal configurations, [count, parameters], or is None.

@@ -90,7 +90,7 @@ class Surrogate:
         scale = whitened @ whitened / len(values)
         return _times(whitened, self._cross), np.sqrt(np.maximum(self._variance, _JITTER) * scale)
 
-    def likeness(self, candidate: int) -> Array:
+    def prior_correlation(self, candidate: int) -> Array:
         """The prior correlation of one candidate with each."""
         return self._correlation(self._candidates[candidate], self._candidates)
 

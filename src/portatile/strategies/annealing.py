@@ -14,7 +14,7 @@ import numpy as np
 from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Search
-from portatile.strategies._encoding import Code, Terrain
+from portatile.strategies._encoding import Code, SearchDomain
 from portatile.strategies._scale import floor
 
 OPENING = 10  # random configurations; the walk starts at the best
@@ -36,10 +36,10 @@ def search(
     patience: int = PATIENCE,
 ) -> Search:
     """Walk until every configuration is known. When a neighbourhood is used up, jump to a random configuration."""
-    terrain = Terrain(space, rng)
-    code_of, config_of = terrain.encoding.code, terrain.encoding.config
+    domain = SearchDomain(space, rng)
+    code_of, config_of = domain.encoding.code, domain.encoding.config
     known: dict[Code, float] = {}
-    first = list(dict.fromkeys([*map(code_of, start), *terrain.draw(opening)]))
+    first = list(dict.fromkeys([*map(code_of, start), *domain.draw(opening)]))
     here: Code | None = None
     temperature, idle = hot, 0
     requests = first
@@ -63,12 +63,12 @@ def search(
             continue
         if here is None or idle >= patience:
             here, temperature, idle = min(known, key=lambda code: known[code]), hot, 0
-        fresh = [code for code in terrain.around(here) if code not in known]
+        fresh = [code for code in domain.around(here) if code not in known]
         if fresh:
             requests = [fresh[i] for i in rng.permutation(len(fresh))[:BATCH]]
         else:
             here = None
-            requests = terrain.fresh(BATCH, known)
+            requests = domain.fresh(BATCH, known)
 
 
 def _accepts(old: float, new: float, base: float, temperature: float, rng: np.random.Generator) -> bool:

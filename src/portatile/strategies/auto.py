@@ -34,11 +34,11 @@ class _Default(Explorer):
     def candidates(self) -> list[Code]:
         """Also crossovers of the fastest, unless every configuration is a candidate anyway."""
         anywhere = super().candidates()
-        if self.terrain.listed is not None and len(self.terrain.listed) <= POOL:
+        if self.domain.listed is not None and len(self.domain.listed) <= POOL:
             return anywhere
         fastest = sorted(self.known, key=lambda code: self.known[code])[:POPULATION]
-        children = [child(fastest, self.terrain, self.rng) for _ in range(CHILDREN)]
-        return [*anywhere, *(code for code in children if self.terrain.legal(code))]
+        children = [child(fastest, self.domain, self.rng) for _ in range(CHILDREN)]
+        return [*anywhere, *(code for code in children if self.domain.legal(code))]
 
     def near(self) -> NDArray[np.bool_]:
         """The configurations that differ from one of the fastest few in at most two parameters.

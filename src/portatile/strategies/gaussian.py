@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Finished, Search
-from portatile.strategies._encoding import Code, Terrain
+from portatile.strategies._encoding import Code, SearchDomain
 from portatile.strategies._scale import floor
 from portatile.strategies._surrogate import Surrogate
 
@@ -42,8 +42,8 @@ class Explorer:
 
     def __init__(self, space: ParameterSpace, rng: np.random.Generator, opening: int = OPENING) -> None:
         self.rng, self.opening = rng, opening
-        self.terrain = Terrain(space, rng)
-        self.encoding = self.terrain.encoding
+        self.domain = SearchDomain(space, rng)
+        self.encoding = self.domain.encoding
         self.known: dict[Code, float] = {}
         self.time = Surrogate(self.encoding.dimensions)
         self.validity = Surrogate(self.encoding.dimensions)
@@ -60,7 +60,7 @@ class Explorer:
         """Yield lists of requests, receive finished evaluations."""
         opening = list(dict.fromkeys(self.encoding.code(config) for config in start))
         # those that are spare keep evaluators busy until the opening is back
-        spread = self.terrain.spread(self.opening + BATCH, opening)
+        spread = self.domain.spread(self.opening + BATCH, opening)
         opening, spare = opening + spread[: self.opening], spread[self.opening :]
         while True:
             opening = [code for code in opening if code not in self.known]
@@ -79,9 +79,9 @@ class Explorer:
 
         Random ones of a space that is listed; else those drawn so far and some new ones, as drawing is dear.
         """
-        if self.terrain.listed is not None:
-            return self.terrain.draw(POOL, self.known)
-        self._drawn = [*self.terrain.draw(DRAWS if self._drawn else FIRST_DRAWS, self.known), *self._drawn][:POOL]
+        if self.domain.listed is not None:
+            return self.domain.draw(POOL, self.known)
+        self._drawn = [*self.domain.draw(DRAWS if self._drawn else FIRST_DRAWS, self.known), *self._drawn][:POOL]
         return self._drawn
 
     def near(self) -> NDArray[np.bool_]:
@@ -98,11 +98,11 @@ class Explorer:
 
     def _requests(self) -> list[Code]:
         if sum(map(math.isfinite, self.known.values())) < 2:
-            return self.terrain.spread(BATCH, self.known) or self.terrain.fresh(BATCH, self.known)
+            return self.domain.spread(BATCH, self.known) or self.domain.fresh(BATCH, self.known)
         if len(self.known) >= self._next_fit or not self._open.any():
             self._fit()
         if not self._pool:
-            return self.terrain.fresh(BATCH, self.known)
+            return self.domain.fresh(BATCH, self.known)
         worth, near = self._worth(), self.near()
         chosen: list[Code] = []
         for turn in range(min(BATCH, int(self._open.sum()))):
@@ -110,7 +110,7 @@ class Explorer:
             here = np.where(near, worth, -1.0) if turn % FREE else worth
             place = int(np.argmax(here if here.max() >= 0 else worth))
             chosen.append(self._pool[place])
-            worth *= np.sqrt(1.0 - self.time.likeness(place) ** 2)  # the uncertainty that remains once this one is known
+            worth *= np.sqrt(1.0 - self.time.prior_correlation(place) ** 2)  # the uncertainty that remains once this one is known
             worth[place] = -1.0
         return chosen
 
@@ -121,7 +121,7 @@ class Explorer:
         self._pool, self._place, self._open = [], {}, np.zeros(0, dtype=bool)
         self.pool = self.pool[:0]
         best = self._order[:TOP]
-        self._gather([*self.candidates(), *(code for known in best for code in self.terrain.around(known))])
+        self._gather([*self.candidates(), *(code for known in best for code in self.domain.around(known))])
         if not self._pool:
             return
         points, candidates = self.encoding.points(self._order), self.encoding.points(self._pool)
@@ -132,7 +132,7 @@ class Explorer:
             self._train(self.validity, points, valid - valid.mean(), candidates)
         for _ in range(CLIMBS):
             promising = [self._pool[place] for place in np.argsort(-self._worth())[:TOP]]
-            fresh = self._gather(code for candidate in promising for code in self.terrain.around(candidate))
+            fresh = self._gather(code for candidate in promising for code in self.domain.around(candidate))
             if fresh:
                 for model in (self.time, self.validity)[: 1 + self._fails]:
                     model.widen(self.encoding.points(fresh))

@@ -12,7 +12,7 @@ import numpy as np
 from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Search
-from portatile.strategies._encoding import Code, Terrain
+from portatile.strategies._encoding import Code, SearchDomain
 
 POPULATION = 20
 BATCH = 8  # children requested at a time
@@ -22,11 +22,11 @@ _TRIES = 60  # attempts at legal, unknown children before random configurations 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, population: int = POPULATION) -> Search:
     """Breed until every configuration is known."""
-    terrain = Terrain(space, rng)
-    code_of, config_of = terrain.encoding.code, terrain.encoding.config
+    domain = SearchDomain(space, rng)
+    code_of, config_of = domain.encoding.code, domain.encoding.config
     known: dict[Code, float] = {}
     founders = [code_of(config) for config in start]
-    founders = list(dict.fromkeys([*founders, *terrain.draw(max(population - len(founders), population // 2, 1))]))
+    founders = list(dict.fromkeys([*founders, *domain.draw(max(population - len(founders), population // 2, 1))]))
     requests = founders
     while requests:
         finished = yield [config_of(code) for code in requests]
@@ -34,25 +34,25 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
         requests = [code for code in requests if code not in known]
         if finished and all(code in known for code in founders):  # breed anew: these parents are better
             members = sorted(known, key=lambda code: known[code])[:population]
-            requests = _brood(members, known, terrain, rng) or terrain.fresh(BATCH, known)
+            requests = _offspring(members, known, domain, rng) or domain.fresh(BATCH, known)
 
 
-def _brood(members: Sequence[Code], known: Mapping[Code, float], terrain: Terrain, rng: np.random.Generator) -> list[Code]:
+def _offspring(members: Sequence[Code], known: Mapping[Code, float], domain: SearchDomain, rng: np.random.Generator) -> list[Code]:
     born: dict[Code, None] = {}
     for _ in range(_TRIES):
-        code = child(members, terrain, rng)
-        if code not in known and terrain.legal(code):
+        code = child(members, domain, rng)
+        if code not in known and domain.legal(code):
             born[code] = None
         if len(born) == BATCH:
             break
     return list(born)
 
 
-def child(members: Sequence[Code], terrain: Terrain, rng: np.random.Generator) -> Code:
+def child(members: Sequence[Code], domain: SearchDomain, rng: np.random.Generator) -> Code:
     """Each parameter from one of two parents; then each changes with a probability of one in the number of parameters."""
     first, second = (members[int(rng.integers(len(members), size=TOURNAMENT).min())] for _ in range(2))
     mother = rng.random(len(first)) < 0.5
     mixed = [a if take else b for a, b, take in zip(first, second, mother, strict=True)]
     for parameter in np.flatnonzero(rng.random(len(mixed)) < 1 / len(mixed)):
-        mixed[parameter] = int(rng.integers(len(terrain.encoding.values[parameter])))
+        mixed[parameter] = int(rng.integers(len(domain.encoding.values[parameter])))
     return tuple(mixed)

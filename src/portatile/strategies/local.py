@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Finished, Search
-from portatile.strategies._encoding import Code, Terrain
+from portatile.strategies._encoding import Code, SearchDomain
 from portatile.strategies._scale import floor
 
 SCOUTS = 10  # random configurations before the first climb
@@ -30,8 +30,8 @@ Walk = Generator[Sequence[Config], Sequence[Finished], None]
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, scouts: int = SCOUTS, near: float = NEAR) -> Search:
     """Climb until every configuration is known."""
     climber = _Climber(space, rng, near)
-    opening = [climber.terrain.encoding.code(config) for config in start]
-    yield from climber.visit([*opening, *climber.terrain.fresh(scouts, opening)])
+    opening = [climber.domain.encoding.code(config) for config in start]
+    yield from climber.visit([*opening, *climber.domain.fresh(scouts, opening)])
     summit = climber.best()
     while True:
         yield from climber.climb(summit)
@@ -47,7 +47,7 @@ class _Climber:
 
     def __init__(self, space: ParameterSpace, rng: np.random.Generator, near: float) -> None:
         self.rng, self.near = rng, near
-        self.terrain = Terrain(space, rng)
+        self.domain = SearchDomain(space, rng)
         self.places: dict[Code, int] = {}  # of what is known, in the order in which it finished
         self._codes = np.empty((256, len(space.parameters)), dtype=np.int32)
         self._times: list[float] = []
@@ -64,7 +64,7 @@ class _Climber:
         better: Code | None = here
         while better is not None:
             here, better = better, None
-            moves = self._promising([code for code in self.terrain.around(here) if code not in self.places])
+            moves = self._promising([code for code in self.domain.around(here) if code not in self.places])
             while moves and better is None:
                 news = self._learn((yield self._requests(moves)))
                 moves = [code for code in moves if code not in self.places]
@@ -73,7 +73,7 @@ class _Climber:
     def restart(self) -> Code | None:
         """The configuration to climb from next; None when everything is known."""
         pool = self._near(self.best()) if self.rng.random() < self.near else []
-        pool = pool or self.terrain.fresh(POOL, self.places)
+        pool = pool or self.domain.fresh(POOL, self.places)
         return self._promising(pool)[0] if pool else None
 
     def best(self) -> Code:
@@ -83,14 +83,14 @@ class _Climber:
     def _near(self, code: Code) -> list[Code]:
         """Unknown legal codes that differ from ``code`` in two or three parameters."""
         near: dict[Code, None] = {}
-        values = self.terrain.encoding.values
+        values = self.domain.encoding.values
         free = [parameter for parameter, choices in enumerate(values) if len(choices) > 1]
         for _ in range(5 * POOL):
             other = list(code)
             for parameter in self.rng.permutation(free)[: int(self.rng.integers(2, 4))].tolist():
                 other[parameter] = int(self.rng.integers(len(values[parameter])))
             candidate = tuple(other)
-            if candidate not in self.places and candidate not in near and self.terrain.legal(candidate):
+            if candidate not in self.places and candidate not in near and self.domain.legal(candidate):
                 near[candidate] = None
             if len(near) == POOL:
                 break
@@ -122,12 +122,12 @@ class _Climber:
         return self._times[self.places[code]]
 
     def _requests(self, codes: Iterable[Code]) -> list[Config]:
-        return [self.terrain.encoding.config(code) for code in codes]
+        return [self.domain.encoding.config(code) for code in codes]
 
     def _learn(self, finished: Sequence[Finished]) -> list[Code]:
         news = []
         for outcome in finished:
-            code = self.terrain.encoding.code(outcome.config)
+            code = self.domain.encoding.code(outcome.config)
             if code in self.places:
                 continue
             if len(self._times) == len(self._codes):

@@ -78,21 +78,21 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
         alone.left = -1
         tries.once_more(tries.key_of(asked.devices[0], asked.task.problem, asked.task.all))
         asked = _asked(psi, named, what)
-    if asked.told.settled and asked.task.places[asked.told.quickest] != forecast.REMOTE:
+    if asked.prediction.decided and asked.task.places[asked.prediction.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
             _settled.clear()
         calls = _CALLS if alone is None else alone.calls * _LATER
-        _settled[kind] = _Settled(asked.told.quickest, calls, calls)
-        keep(named, asked.by_one(asked.told.alone[asked.told.quickest].seconds, True))
-        return compute(slice(None), asked.told.quickest, locked.empty)
+        _settled[kind] = _Settled(asked.prediction.quickest, calls, calls)
+        keep(named, asked.by_one(asked.prediction.alone[asked.prediction.quickest].seconds, True))
+        return compute(slice(None), asked.prediction.quickest, locked.empty)
     if isinstance(psi, Buffer):
         psi.device.default_queue().finish()
-    if not asked.told.quickest:
+    if not asked.prediction.quickest:
         return _shared(psi, asked, compute, add)
     began = time.perf_counter()
-    found = moved_back(compute(slice(None), asked.told.quickest, locked.empty), psi)
+    found = moved_back(compute(slice(None), asked.prediction.quickest, locked.empty), psi)
     seconds = time.perf_counter() - began
-    forecast.learn_alone(next(one for one in named if one.info.id == asked.told.quickest), asked.task, seconds)
+    forecast.learn_alone(next(one for one in named if one.info.id == asked.prediction.quickest), asked.task, seconds)
     keep(named, asked.by_one(seconds))
     return found
 
@@ -103,7 +103,7 @@ class _Asked(NamedTuple):
     named: Sequence[Device]
     devices: Sequence[Device]
     task: forecast.Shared
-    told: Forecast
+    prediction: Forecast
     left_out: str
 
     @property
@@ -113,17 +113,17 @@ class _Asked(NamedTuple):
 
     def by_one(self, seconds: float, expected: bool = False) -> Split:
         """The record of a call that the quickest device computes alone."""
-        share = Share(self.told.quickest, self.orbitals, 1, seconds)
-        return Split(self.task.problem, "", seconds, (share,), self.told.why, expected, forecast=self.told)
+        share = Share(self.prediction.quickest, self.orbitals, 1, seconds)
+        return Split(self.task.problem, "", seconds, (share,), self.prediction.why, expected, forecast=self.prediction)
 
 
 def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
     """The devices that should take part, and the forecast of their time."""
     problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
     in_place = own is None and locked.holds(psi)
-    taking, left_out = forecast.worthwhile(named, batches.task(problem, named, own, in_place))
-    task = batches.task(problem, taking, own, in_place)
-    return _Asked(named, taking, task, forecast.of(taking, task), left_out)
+    participants, left_out = forecast.worthwhile(named, batches.task(problem, named, own, in_place))
+    task = batches.task(problem, participants, own, in_place)
+    return _Asked(named, participants, task, forecast.of(participants, task), left_out)
 
 
 def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
@@ -132,7 +132,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     by_id = {one.info.id: one for one in asked.devices}
     shares = tuple(Share(name) for name in by_id)
     step = task.work / asked.orbitals
-    known = {name: task.work / one.seconds / step for name, one in asked.told.alone.items()}
+    known = {name: task.work / one.seconds / step for name, one in asked.prediction.alone.items()}
     pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
     engines = [engine_of(one) for one in asked.devices]
     making = sum(engine.making for engine in engines)
@@ -154,7 +154,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
         forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates), making)
     far = sum(share.steps for share in shares if not by_id[share.device].info.unified_memory) / asked.orbitals
     crossed = round(far * (psi.nbytes + (0 if add else whole.nbytes))) if isinstance(psi, np.ndarray) else 0
-    keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.told, crossed=crossed))
+    keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.prediction, crossed=crossed))
     return whole
 
 
@@ -183,7 +183,7 @@ def _by_one_thread(psi: NDArray[Any], asked: _Asked, shares: Sequence[Share], pi
     """Compute all pieces of locked orbitals, which go to the devices and come back without anybody waiting for it."""
     with ExitStack() as stack:
         members = [
-            _Fed(device, asked, share, work, group_size(device, psi, len(shares)), stack.enter_context(ExitStack()))
+            _PieceWorker(device, asked, share, work, group_size(device, psi, len(shares)), stack.enter_context(ExitStack()))
             for device, share in zip(asked.devices, shares, strict=True)
         ]
         in_turn(members, pieces)
@@ -244,7 +244,7 @@ class _Member:
         self._ends.clear()
 
 
-class _Fed(_Member):
+class _PieceWorker(_Member):
     """A device whose pipeline is given groups of orbitals, a few at a time, by a thread that waits for none of them.
 
     ``group``: orbitals at most; ``ending`` finishes and closes the pipeline.

@@ -26,7 +26,7 @@ BEYOND: Mapping[str, str] = {
     "gemm_residues": "elements that rounding to integers could spoil, infinities and NaN are computed again, as k multiply-adds each",
 }
 """By workload what becomes of numbers beyond its range."""
-TRADED: Mapping[str, str] = {
+ACCURACY_GIVEN_UP: Mapping[str, str] = {
     "tf32": "matrix units cut both factors of each term to ten bits of their fractions: of |A| |B| that may cost 2^-9",
     "3m": "relative to the sums of moduli the error of the imaginary part may be three times that of four real products",
 }
@@ -126,13 +126,13 @@ def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
     return emulated if all(workload.wins(emulated, device) for device in devices) else problem
 
 
-def traded(precision: str, problem: Problem, device: DeviceInfo) -> str:
+def accuracy_given_up(precision: str, problem: Problem, device: DeviceInfo) -> str:
     """What is given for speed where ``problem`` is computed for one of a ``precision``; empty where nothing is."""
     there = {
         "tf32": "tfloat32" in device.can.matrix_types,
         "3m": problem.workload == "gemm3m" or problem.options.get("precision") == "3m",
     }
-    return TRADED[precision] if there.get(precision) else ""
+    return ACCURACY_GIVEN_UP[precision] if there.get(precision) else ""
 
 
 def _emulated(problem: Problem) -> Problem | None:

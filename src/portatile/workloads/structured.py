@@ -45,14 +45,14 @@ def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
     alone = "NB > 0 or (skips_zeros and (WGS == 32 or device_kind != 'cpu'))"
     rules: tuple[str, ...] = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
     if precision(problem) == "reproducible":
-        facts["everywhere"], rules = everywhere(size), (*rules, "NB == everywhere")
+        facts["everywhere"], rules = reproducible_block(size), (*rules, "NB == everywhere")
     return ParameterSpace({"NB": ORDERS, "WGS": GROUPS}, rules, facts)
 
 
 def blocked(problem: Problem, size: int, device: DeviceInfo) -> Config:
     """The default of no blocks where ``zeros.skips_zeros``, if the whole can be one product; else the blocks of ``block``."""
     if precision(problem) == "reproducible":
-        return {"NB": everywhere(size), "WGS": group(device)}
+        return {"NB": reproducible_block(size), "WGS": group(device)}
     if _alone(problem, device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
     emulated = precision(problem) == "emulated" and device.kind == "gpu"
@@ -64,7 +64,7 @@ def _alone(problem: Problem, device: DeviceInfo) -> bool:
     return precision(problem) == precisions.NATIVE and zeros.skips_zeros(device)
 
 
-def everywhere(size: int) -> int:
+def reproducible_block(size: int) -> int:
     """The blocks of results that are the same bits on every device: where blocks differed, so would the sums."""
     return _block(size, 256)
 
@@ -208,14 +208,14 @@ def _over(problem: Problem) -> Problem:
     return replace(problem, options={name: value for name, value in problem.options.items() if name != "apart"})
 
 
-def touched(problem: Problem) -> NDArray[np.bool_]:
+def computed_triangle(problem: Problem) -> NDArray[np.bool_]:
     """The triangle of C that SYRK and SYR2K compute."""
     n = problem.sizes["n"]
     lower: NDArray[np.bool_] = np.tri(n, dtype=bool)
     return lower.T if problem.options["uplo"] == "U" else lower
 
 
-def hide(problem: Problem, memory: NDArray[Any], shape: tuple[int, ...], diagonal: bool = False) -> None:
+def poison_unread(problem: Problem, memory: NDArray[Any], shape: tuple[int, ...], diagonal: bool = False) -> None:
     """Make NaN of the triangle of A, or of each A of a stack, that must not be read, and with ``diagonal`` of that too."""
     a = operands.view(memory, problem.layout["a"], shape)
     lower = np.tri(shape[-1], k=-1 if diagonal else 0, dtype=bool)

@@ -57,8 +57,8 @@ class CudaContext(Device):
         self._ready_event: Any = None
         # these three are compared by identity: each claim or use replaces an object, so that no thread misses another's
         self.claimed = object()  # identifies the latest claim of memory
-        self.lent = object()  # identifies the latest use of this device's memory by another library's stream
-        self._followed = self.lent  # the latest such use for which the default queue has waited
+        self.foreign_use = object()  # identifies the latest use of this device's memory by another library's stream
+        self._followed = self.foreign_use  # the latest such use for which the default queue has waited
         self.recycled = self._pool_of_freed()
         self._rows = LinearTextures(self._handle, self.finish)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
@@ -95,7 +95,7 @@ class CudaContext(Device):
         """The address of new memory; every queue of ours waits until it is there. Raises DeviceError when there is not enough."""
         kept = self.recycled.take(nbytes)
         if kept is not None:
-            if self.lent is not self._followed:
+            if self.foreign_use is not self._followed:
                 self._follow_others()
             self.claimed = object()
             return kept  # type: ignore[no-any-return]
@@ -146,10 +146,10 @@ class CudaContext(Device):
         """Make the default queue wait for other libraries' streams that used this device's memory, before it is handed out again."""
         default: Any = self.default_queue()
         with self._lock, self.current():
-            lent = self.lent
+            foreign_use = self.foreign_use
             for queue in list(self._foreign):
                 call(driver.cuStreamWaitEvent, default.stream, queue.last, 0)
-            self._followed = lent
+            self._followed = foreign_use
 
     def _pool_of_freed(self) -> Pool:
         """An empty pool of released memory, for the context of the present generation."""

@@ -72,7 +72,7 @@ class PackedLaunches(Ready):
                     kernel, grid, *_ = self.nodes[place]
                     raise failure(error, f"kernel {kernel.name!r}, {grid[:3]} work-groups of {grid[3:]}")
         if borrows:
-            self._lend(queue)
+            self._mark_foreign_use(queue)
         return as_graph
 
     def replay(self, queue: Any, values: Sequence[float], borrows: bool) -> Callable[[], bool] | None:
@@ -96,15 +96,15 @@ class PackedLaunches(Ready):
             queue.enter()
             if not again():
                 return False
-            self._lend(queue)
+            self._mark_foreign_use(queue)
             return True
 
         return lending
 
-    def _lend(self, queue: CudaQueue) -> None:
+    def _mark_foreign_use(self, queue: CudaQueue) -> None:
         """Behind commands on a stream of another library that use memory of ours, and go into no graph: as ``CudaQueue.leave``."""
         call(driver.cuEventRecord, queue.last, queue.stream)
-        self._device.lent = object()
+        self._device.foreign_use = object()
 
     def _elsewhere(self) -> bool:
         """Whether the thread's current context is another one. Launches then fail, and to ask after that costs less than before each."""
@@ -120,7 +120,7 @@ class PackedLaunches(Ready):
         graph = replays.graphs.get(bits)
         if graph is not None and graph.executable is None:
             graph = None
-        if graph is None and not replays.often(bits):
+        if graph is None and not replays.came_often(bits):
             return False
         if queue.capturable and queue.capturing:
             return False
@@ -206,7 +206,7 @@ class _Replays:
         self.refused = False  # whether the driver failed to make a graph; then it is not asked again
         self._counts: dict[bytes, int] = {}
 
-    def often(self, bits: bytes) -> bool:
+    def came_often(self, bits: bytes) -> bool:
         """Whether these values came more than a few times, this one counted: only then a graph is worth it."""
         if self.refused:
             return False

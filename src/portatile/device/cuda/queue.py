@@ -273,7 +273,7 @@ class CudaQueue(Queue):
         """Behind it: from here on memory of ours may be given back. What a graph uses, its owner keeps."""
         if self._foreign and not self.capturing:
             call(driver.cuEventRecord, self.last, self.stream)
-            self.device.lent = object()
+            self.device.foreign_use = object()
 
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
         assert isinstance(memory, CudaMemory)

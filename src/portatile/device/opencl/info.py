@@ -9,7 +9,7 @@ from typing import Any, Literal
 from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia, with_warp_groups
 from portatile.device.opencl.caches import data_caches
 from portatile.device.opencl.driver import cl
-from portatile.device.opencl.probe import promising, survives
+from portatile.device.opencl.probe import supported_by_processor, survives
 from portatile.records import DeviceInfo
 
 _LATER_PTX = 570  # the release of NVIDIA's driver, of CUDA 12.8, from which on it takes the PTX that sm90a.py writes
@@ -63,7 +63,13 @@ def _survived(identity: str, device: Any, extensions: set[str]) -> frozenset[str
     """The features that a processor's driver compiles; only processors' drivers have vectors of 512 bits."""
     _, platform, number = identity.split(":")
     half = ("half",) if "cl_khr_fp16" in extensions else ()
-    names = ("wide_arithmetic", "wide_functions", "relaxed_math", *half, *promising(["half_vectors", *[f"dot_{kind}" for kind in _DOTS]]))
+    names = (
+        "wide_arithmetic",
+        "wide_functions",
+        "relaxed_math",
+        *half,
+        *supported_by_processor(["half_vectors", *[f"dot_{kind}" for kind in _DOTS]]),
+    )
     return survives(int(platform), int(number), device, names)
 
 

@@ -47,7 +47,7 @@ def prepare() -> None:
             return  # somebody else may have put libraries there
         if settings.full(folder):
             return  # PoCL's compiler would end the process
-        look_over(folder, _crashed(folder))
+        remove_damaged(folder, _crashed(folder))
         own_folder = folder / _USERS / str(os.getpid())
         own_folder.touch()
     except OSError:
@@ -60,7 +60,7 @@ def _leave(folder: Path, own_folder: Path) -> None:
     """List the files of this process, which ends normally."""
     if own_folder.name == str(os.getpid()):
         with contextlib.suppress(OSError):
-            look_over(folder)
+            remove_damaged(folder)
             own_folder.unlink()
 
 
@@ -74,7 +74,7 @@ def _crashed(folder: Path) -> bool:
     return bool(ended) and not any(users.iterdir())
 
 
-def look_over(folder: Path, crashed: bool = False) -> int:
+def remove_damaged(folder: Path, crashed: bool = False) -> int:
     """Remove the programs that have a damaged file, and the oldest ones where all take too much; returns how many were damaged.
 
     ``crashed``: a process that crashed may have left files that are not in the list.

@@ -130,7 +130,7 @@ def _driver(handle: Any) -> tuple[str, ...]:
     return handle.platform.version, handle.driver_version, handle.version, handle.name, _processor()
 
 
-def promising(names: Sequence[str]) -> tuple[str, ...]:
+def supported_by_processor(names: Sequence[str]) -> tuple[str, ...]:
     """The features of ``names`` whose instructions the processor has, as Linux tells."""
     flags = set(_processor().split())
     return tuple(name for name in names if name not in NEEDS or NEEDS[name] in flags)

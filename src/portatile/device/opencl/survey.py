@@ -19,7 +19,7 @@ def survey() -> Survey:
     if cl is None:
         remedy = "install it: pip install pyopencl pocl-binary-distribution"
         return Survey((), (Finding("broken", "OpenCL", f"pyopencl cannot be imported: {import_error}", remedy),))
-    if message := settings.shelter_caches():
+    if message := settings.ensure_writable_caches():
         warn(message)
     pocl_cache.prepare()
     with icd.vendors() as findings:

@@ -151,7 +151,7 @@ def _answer(child: subprocess.Popen[bytes], until: float) -> _Answer:
     if line.startswith(b"{"):
         return from_json(line, _Answer)
     code = child.wait(max(until - time.monotonic(), 1.0))
-    raise DeviceError(from_json(line, str) if code == _REFUSED else f"the process ended with {processes.fate(code)}")
+    raise DeviceError(from_json(line, str) if code == _REFUSED else f"the process ended with {processes.exit_status(code)}")
 
 
 class _Work:
@@ -188,10 +188,10 @@ class _Work:
             start(engine, prepared, operands, scalars, result)
 
         began = time.monotonic()
-        considered = several.considered(self._devices, self._laid_out, self._matrices)
+        share_forecast = several.share_forecast(self._devices, self._laid_out, self._matrices)
         if self._together:
-            considered = considered._replace(told=Forecast(None, {}))
-        split = several.perform(considered, self._matrices, self._inputs.scalars, begin)
+            share_forecast = share_forecast._replace(prediction=Forecast(None, {}))
+        split = several.perform(share_forecast, self._matrices, self._inputs.scalars, begin)
         ended = time.monotonic()
         steps = max(sum(share.steps for share in split.shares), 1)
         shares = {share.device: share.steps / steps for share in split.shares}

@@ -114,7 +114,7 @@ def same(rows: Rows) -> Rows:
     return rows
 
 
-def unanswered(rows: Rows) -> str:
+def no_answer(rows: Rows) -> str:
     """No sentence: the answer of a study whose figures alone say it."""
     return ""
 
@@ -148,7 +148,7 @@ class Study:
     figures: Callable[[Rows], Sequence[Figure]]
     options: type[Any] = NoOptions
     finish: Callable[[Rows], Rows] = same
-    answer: Callable[[Rows], str] = unanswered
+    answer: Callable[[Rows], str] = no_answer
     shown: Callable[[Rows], Rows] = same
     notes: Callable[[Rows], list[str]] = nothing
     devices: Literal["best", "all", "each", "any", "none"] = "best"

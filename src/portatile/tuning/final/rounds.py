@@ -70,9 +70,9 @@ def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Load
             verdict = bench.check(loaded)
             if verdict.ok:
                 bench.burst(loaded, 1)
-                verdict = worst([bench.surroundings(loaded), bench.outputs(loaded)])
+                verdict = worst([bench.check_canaries(loaded), bench.outputs(loaded)])
             if verdict.ok:
-                verdict = bench.elsewhere(loaded)
+                verdict = bench.in_other_memory(loaded)
             if verdict.ok:
                 stack.pop_all()
                 return loaded

@@ -14,7 +14,7 @@ _FEW = 3  # processors from which on compiling ahead pays; with fewer, timing an
 _OTHERS = 2  # processes that are busy too: the timing worker and the parent
 
 
-def spares(jobs: int | None) -> int:
+def workers_before_device(jobs: int | None) -> int:
     """Processes to start before the device is known; ``jobs`` is the number that the user asked for."""
     return min(processes.cores() - _OTHERS if jobs is None else jobs, _MOST)
 
@@ -46,7 +46,7 @@ class StartedAhead:
 
     def begin(self, info: DeviceInfo | None) -> None:
         """Start it; ``info``: the device, where it is known."""
-        count = spares(self._jobs)
+        count = workers_before_device(self._jobs)
         if count > 0 and not (info is not None and self._forks is not None and self._forks.begin(info)):
             self._spares = [WorkerProcess() for _ in range(count)]
 

@@ -59,7 +59,7 @@ class WakingTime:
         self._left = time.monotonic(), time.process_time()
 
     @staticmethod
-    def overslept(wake: float) -> float:
+    def lateness(wake: float) -> float:
         """Seconds by which a wait that was to end at ``wake`` ended later."""
         late = 0.0 if math.isinf(wake) else time.monotonic() - wake
         return late if late > _LATE else 0.0

@@ -161,7 +161,7 @@ def _run(task: _Task, log: Path, folder: Path) -> str:
                 return f"it took more than {_SECONDS:g} s"
             with suppress(EOFError, ConnectionResetError):
                 return str(ours.recv())
-            return f"its process ended by {processes.fate(child.wait())}"
+            return f"its process ended by {processes.exit_status(child.wait())}"
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)

@@ -249,7 +249,7 @@ class Supervisor:
         wake = min([until, *(child.deadline for child in children)])
         started = time.monotonic()
         ready = self._selector.select(None if math.isinf(wake) else max(wake - started, 0))
-        if late := self._waking.overslept(max(wake, started)):
+        if late := self._waking.lateness(max(wake, started)):
             for child in children:  # whatever stopped this process during the wait may have stopped the workers too
                 child.deadline += late + max(wake - started, 0.0)
         for key, _ in ready:
@@ -345,7 +345,7 @@ class Supervisor:
         if not child.ready and not self._ahead.failed(child):
             self._failed_starts += 1
             if self._failed_starts >= _RESTARTS:
-                how = f"{self._failed_starts} times before it could: {reason} ({failure.fate})"
+                how = f"{self._failed_starts} times before it could: {reason} ({failure.exit_status})"
                 raise DeviceError(f"the worker that opens the device ended {how}")
         if not timing:
             self._compilers.append(self._start(self._info))

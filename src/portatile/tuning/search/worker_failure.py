@@ -16,15 +16,15 @@ from portatile.tuning.search.worker_process import Variant, WorkerProcess
 class WorkerFailure:
     """The failure of a worker that has ended.
 
-    ``fate``: how its process ended, with the last lines of its log. ``spent``: seconds of the phase in which it failed. ``stopped``: its
-    deadline passed while somebody had stopped it. ``killed``: a signal that no kernel raises ended it.
+    ``exit_status``: how its process ended, with the last lines of its log. ``spent``: seconds of the phase in which it failed.
+    ``stopped``: its deadline passed while somebody had stopped it. ``killed``: a signal that no kernel raises ended it.
     """
 
     status: Status
     reason: str
     phase: Phase
     spent: float
-    fate: str
+    exit_status: str
     stopped: bool
     killed: bool
 
@@ -33,9 +33,11 @@ class WorkerFailure:
         """End a worker that failed with ``status`` and find out how. One that timed out is killed at once."""
         hung, spent = status == "timeout", time.monotonic() - worker.since
         stopped = hung and external_failures.stopped(worker.process.pid)
-        fate = worker.end(grace=0 if hung else 1)
+        exit_status = worker.end(grace=0 if hung else 1)
         worker.deadline = math.inf
-        return cls(status, reason, worker.phase, spent, fate, stopped, not hung and external_failures.killed(worker.code, fate))
+        return cls(
+            status, reason, worker.phase, spent, exit_status, stopped, not hung and external_failures.killed(worker.code, exit_status)
+        )
 
     @property
     def hung(self) -> bool:
@@ -50,11 +52,11 @@ class WorkerFailure:
     @property
     def race_message(self) -> str:
         """The message where the worker held the final comparison."""
-        return self.reason if self.hung else f"the worker ended during {self.phase} ({self.fate})"
+        return self.reason if self.hung else f"the worker ended during {self.phase} ({self.exit_status})"
 
     def message(self, variant: Variant) -> str:
         """The message of the trial of the variant that the worker had."""
-        text = self.reason if self.hung else variant.ended_worker(self.phase, self.fate)
+        text = self.reason if self.hung else variant.ended_worker(self.phase, self.exit_status)
         if self.stopped:
             return f"{text}; it was stopped"
         return f"{text}; a signal from outside ended it, as of an out-of-memory killer" if self.killed else text

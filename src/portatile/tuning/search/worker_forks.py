@@ -29,7 +29,7 @@ class ForkedProcess:
     def __init__(self, stdin: IO[bytes], told: int) -> None:
         self.stdin: IO[bytes] | None = stdin
         self.returncode: int | None = None
-        self._told, self._bytes = told, b""
+        self._status_pipe, self._bytes = told, b""
 
     @property
     def pid(self) -> int | None:
@@ -43,20 +43,20 @@ class ForkedProcess:
         until = None if timeout is None else time.monotonic() + timeout
         while self.returncode is None:
             left = None if until is None else max(until - time.monotonic(), 0.0)
-            if not select.select([self._told], [], [], left)[0]:
+            if not select.select([self._status_pipe], [], [], left)[0]:
                 raise subprocess.TimeoutExpired("a forked worker", timeout or 0.0)
-            self._hear()
+            self._read_status()
         return self.returncode
 
-    def _hear(self) -> None:
-        data = os.read(self._told, 2 * NUMBER.size)
+    def _read_status(self) -> None:
+        data = os.read(self._status_pipe, 2 * NUMBER.size)
         self._bytes += data
         if len(self._bytes) == 2 * NUMBER.size:
             self.returncode = os.waitstatus_to_exitcode(NUMBER.unpack_from(self._bytes, NUMBER.size)[0])
         elif not data:  # the process that forks has ended, and this one with it
             self.returncode = -signal.SIGKILL
         if self.returncode is not None:
-            os.close(self._told)
+            os.close(self._status_pipe)
 
 
 class WorkerForks:

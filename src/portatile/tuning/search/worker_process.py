@@ -40,13 +40,13 @@ class Variant:
     screened: bool = True
     timed: bool = True
 
-    def ended_worker(self, phase: str, fate: str) -> str:
+    def ended_worker(self, phase: str, exit_status: str) -> str:
         """The message of a worker that ended in a phase of this variant; while it ran, with its largest global size."""
         if phase not in ("launch", "run"):
-            return f"the worker ended during {phase} ({fate})"
+            return f"the worker ended during {phase} ({exit_status})"
         sizes = (step.global_size for part in self.parts for step in part.plan.steps if isinstance(step, Launch))
-        hint = ": it may read or write outside its arrays" if fate.partition(":")[0] in ("SIGSEGV", "SIGBUS") else ""
-        return f"the worker ended during {phase} ({fate}) of a global size of {max(sizes, key=math.prod)}{hint}"
+        hint = ": it may read or write outside its arrays" if exit_status.partition(":")[0] in ("SIGSEGV", "SIGBUS") else ""
+        return f"the worker ended during {phase} ({exit_status}) of a global size of {max(sizes, key=math.prod)}{hint}"
 
 
 class WorkerEnded(Exception):
@@ -136,4 +136,4 @@ class WorkerProcess:
         self.log.seek(max(size - _LOG_TAIL, 0))
         tail = _WARNINGS.sub("", self.log.read().decode(errors="replace")).strip()
         self.log.close()
-        return f"{processes.fate(code)}{': ' if tail else ''}{tail}"
+        return f"{processes.exit_status(code)}{': ' if tail else ''}{tail}"

@@ -148,7 +148,7 @@ class Bench:
                 if not again.ok:
                     return record.outcome(job, "wrong", f"the first run was right, a later one wrong: {again.message}")
                 if job.best is None or min(record.samples) < _BEHIND * job.best:  # it may win
-                    around = self.surroundings(loaded)
+                    around = self.check_canaries(loaded)
                     if not around.ok:
                         return record.outcome(job, "wrong", around.message)
                 record.errors = (*record.errors[:-1], max(record.errors[-1], again.error))
@@ -184,9 +184,9 @@ class Bench:
         loaded.record.errors = tuple(verdict.error for verdict in verdicts)
         return worst(verdicts)
 
-    def surroundings(self, loaded: LoadedVariant) -> Verdict:
+    def check_canaries(self, loaded: LoadedVariant) -> Verdict:
         """Whether all canaries around the operands are unchanged, to their full width, also those of the timed case."""
-        verdict = worst([self.case_operands[part.case].surroundings(far=True) for part in loaded.job.parts])
+        verdict = worst([self.case_operands[part.case].check_canaries(far=True) for part in loaded.job.parts])
         if not verdict.ok:
             self.restore()
         return verdict
@@ -196,7 +196,7 @@ class Bench:
         for operands in self.case_operands:
             operands.restore()
 
-    def elsewhere(self, loaded: LoadedVariant) -> Verdict:
+    def in_other_memory(self, loaded: LoadedVariant) -> Verdict:
         """Whether the timed part is also right with its operands in other memory, between other and wider canaries.
 
         A write far outside of an array may hit unchecked memory in one place and a canary in the other; a read from there returns
@@ -204,14 +204,14 @@ class Bench:
         """
         part = loaded.job.parts[-1]
         try:
-            other = self.timed(loaded).elsewhere()
+            other = self.timed(loaded).in_other_memory()
         except DeviceError:
             return Verdict(True)
         with other:
             loaded.executables[-1].run(self.queue, other.bindings, other.case.scalars)
             self.queue.finish()
             # what it writes far from there may reach the usual operands, for which the next variant must not be blamed
-            return worst([other.surroundings(far=True), other.outputs(part.bound), self.surroundings(loaded)])
+            return worst([other.check_canaries(far=True), other.outputs(part.bound), self.check_canaries(loaded)])
 
     def timed(self, loaded: LoadedVariant) -> CaseOperands:
         """The operands on which a variant is timed."""
@@ -262,7 +262,7 @@ class Bench:
         queue.finish()
         started = record.took("launch", started)
         record.first = _event_seconds(events or [])
-        verdict = worst([operands.surroundings(), executable.check_temporaries(queue), operands.outputs(bound)])
+        verdict = worst([operands.check_canaries(), executable.check_temporaries(queue), operands.outputs(bound)])
         record.took("check", started)
         return verdict
 

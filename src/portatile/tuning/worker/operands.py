@@ -21,14 +21,14 @@ _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CanaryMargin:
     """The memory around operands: ``margin`` bytes of canary on either side, in words of ``word``."""
 
     margin: int = MARGIN
     word: int = GUARD_WORD
 
 
-ELSEWHERE = Surroundings(8 * MARGIN, 0x5AC3F00D)
+OTHER_MEMORY = CanaryMargin(8 * MARGIN, 0x5AC3F00D)
 """Wider canaries of another word, so that far writes and reads hit something else. As a float32 it is 2.8e16, which shows in any sum."""
 
 
@@ -64,10 +64,10 @@ class DeviceOperand:
 class CaseOperands:
     """One case's operands on the device. A context manager, which releases them at its end."""
 
-    def __init__(self, device: Device, queue: Queue, case: Case, arena: SharedArraysView, around: Surroundings | None = None) -> None:
+    def __init__(self, device: Device, queue: Queue, case: Case, arena: SharedArraysView, around: CanaryMargin | None = None) -> None:
         self.case = case
         self.queue = queue
-        self._arena, self._around = arena, around or Surroundings()
+        self._arena, self._around = arena, around or CanaryMargin()
         self.expected: dict[str, Expected] = {name: arena.get_expected(at) for name, at in case.expected.items()}
         self.operands: list[DeviceOperand] = []
         with ExitStack() as stack:  # releases what was allocated if the memory does not suffice for all
@@ -80,9 +80,9 @@ class CaseOperands:
         self.repeats_known = self.repeats
         self.restore()
 
-    def elsewhere(self) -> CaseOperands:
+    def in_other_memory(self) -> CaseOperands:
         """A second copy of the operands, in other memory with other canaries. Raises DeviceError where there is not enough memory."""
-        return CaseOperands(self.queue.device, self.queue, self.case, self._arena, ELSEWHERE)
+        return CaseOperands(self.queue.device, self.queue, self.case, self._arena, OTHER_MEMORY)
 
     def restore(self) -> None:
         """Restore every operand and canary from the shared arrays: a variant may have written anywhere."""
@@ -108,7 +108,7 @@ class CaseOperands:
                 verdicts.append(compare(operand.host, self.expected[operand.name], bound, operand.name))
         return worst(verdicts)
 
-    def surroundings(self, far: bool = False) -> Verdict:
+    def check_canaries(self, far: bool = False) -> Verdict:
         """Whether canaries and inputs are unchanged; ``far``: all of the canaries, not only what is next to the operands."""
         verdicts = []
         for operand in self.operands:

@@ -50,8 +50,8 @@ _READ = {False: 1.05e-5, True: 1.95e-5}
 _SENT = 1.3  # times that, of rows that groups of a cluster bring each other
 _STREAMED = 3.7e6  # bytes of the larger operand, which is read from memory once at least
 _SECTOR = 32  # bytes of memory that are read together
-_ALIGNED = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
-_LINED = 2.6, 2.2e4  # the same of a launch that copies lines along k
+_ALIGNED_COPIES = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
+_CONTIGUOUS_COPIES = 2.6, 2.2e4  # the same of a launch that copies lines along k
 _LOADED = 3.5e-3  # to receive a row that work-items copy
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
@@ -105,18 +105,18 @@ def aligned_pitch(problem: Problem, name: str) -> int:
     return -(-operand_shapes(problem)[name][1] * size // LINE) * LINE // size
 
 
-def aligned_us(problem: Problem, names: str, device: DeviceInfo) -> float:
+def aligned_copies_us(problem: Problem, names: str, device: DeviceInfo) -> float:
     """Microseconds of an H200 for such copies, by one launch."""
-    launch, rate = _ALIGNED
+    launch, rate = _ALIGNED_COPIES
     rows = sum(problem.sizes["m" if name == "a" else "n"] for name in names)
     return launch + 2 * problem.sizes["k"] * rows * types_of(problem).operand.itemsize / rate / max(device.compute_units, 1)
 
 
-def lined_us(problem: Problem, names: str, batch: int, device: DeviceInfo) -> float:
+def contiguous_copies_us(problem: Problem, names: str, batch: int, device: DeviceInfo) -> float:
     """Microseconds of an H100 for copies of A, B or both to lines along k, by one launch."""
     if not names:
         return 0.0
-    launch, rate = _LINED
+    launch, rate = _CONTIGUOUS_COPIES
     rows = batch * sum(problem.sizes["m" if name == "a" else "n"] for name in names)
     return launch + 2 * problem.sizes["k"] * rows * types_of(problem).operand.itemsize / rate / max(device.compute_units, 1)
 
@@ -256,7 +256,7 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Un
         groups = batch * -(-m // (point.rows * point.CLUSTER)) * point.CLUSTER * -(-n // point.columns)
         seen = transposed(problem) if point.transposes else problem
         area, (received, read) = point.rows * point.columns, _copied(seen, point)
-        first = tile.launch + lined_us(seen, "".join(name for name in "ab" if point.lines(seen, name)), batch, device)
+        first = tile.launch + contiguous_copies_us(seen, "".join(name for name in "ab" if point.lines(seen, name)), batch, device)
         for split in (1, 2, 4, 8, 16, 32, 64, 128):
             if split > 1 and (sizes["k"] < split * _LEAST or groups * split > units):
                 break

@@ -39,7 +39,7 @@ def reason(problem: Problem, device: DeviceInfo) -> str:
     """Why the native product runs in place of an emulated one."""
     if "float16" not in device.can.matrix_types:
         return "the device has no matrix units for float16: the native product runs"
-    if not any(error.kept(problem, point.CHUNK, 1) for point in points.TILES.values()):
+    if not any(error.within_native_bound(problem, point.CHUNK, 1) for point in points.TILES.values()):
         return f"sums of {problem.sizes['k']} terms are more accurate natively: the native product runs"
     if problem.sizes["k"] < LEAST_K:
         return f"of sums of fewer than {LEAST_K} terms `portatile tune` finds out what is faster: until then the native product runs"
@@ -79,7 +79,7 @@ def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
     beside_us = (m + n) * k * 12 / _STREAM / count + (m * n * _LOOSE / count if n % 4 else 0.0)
     for (form, tile), point in points.TILES.items():
         stages = next((number for number in (point.STAGES, 2) if units.fits(replace(point, STAGES=number), device)), 0)
-        if not stages or (form == "hopper" and not device.can.warp_groups) or not error.kept(problem, point.CHUNK, 1):
+        if not stages or (form == "hopper" and not device.can.warp_groups) or not error.within_native_bound(problem, point.CHUNK, 1):
             continue
         narrow = 0.8 if point.rows * point.columns < 128 * 128 else 1.0
         tiles = -(-m // point.rows) * -(-n // point.columns)

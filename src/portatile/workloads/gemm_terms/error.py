@@ -33,12 +33,12 @@ def extra(k: int) -> int:
     return sum(k >= least for least in (512, 2048, 8192))
 
 
-def missed(k: int) -> float:
+def dropped_share(k: int) -> float:
     """The share of an element that its high term may miss."""
     return float(2.0 ** (extra(k) - 11))
 
 
-def kept(problem: Problem, chunk: int, parts: int) -> bool:
+def within_native_bound(problem: Problem, chunk: int, parts: int) -> bool:
     """Whether the bound is no larger than that of a native product whose sum is not divided: what an emulated product promises."""
     return bound(problem.sizes["k"], chunk, parts) <= reference.bound(problem, 1)
 

@@ -90,7 +90,7 @@ def space(problem: Problem, device: DeviceInfo) -> ParameterSpace:
         return FORM == NATIVE or (forms[FORM] and (FORM, TILE) in TILES)
 
     def promised(FORM: str, TILE: str, SPLIT_K: int) -> bool:
-        return FORM == NATIVE or not has or error.kept(problem, TILES[FORM, TILE].CHUNK, SPLIT_K)
+        return FORM == NATIVE or not has or error.within_native_bound(problem, TILES[FORM, TILE].CHUNK, SPLIT_K)
 
     def stages(FORM: str, TILE: str, STAGES: int) -> bool:
         return FORM == NATIVE or ((has or STAGES == 2) and units.fits(replace(TILES[FORM, TILE], STAGES=STAGES), device))

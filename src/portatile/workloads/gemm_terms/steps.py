@@ -51,7 +51,7 @@ def _splitting(problem: Problem, pitch: int, chunk: int) -> tuple[Launch, Launch
     """Find the largest elements of rows of op(A) and columns of op(B), ``chunk`` steps of k at a time; write the terms, ``pitch`` a row."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     chunks, strips = ceil_div(k, chunk), ceil_div(max(m, n), _TILE)
-    text = load(__file__, "terms.cl", {}, **_facts(problem), miss=repr(error.missed(k)), DEPTH=_DEPTH)
+    text = load(__file__, "terms.cl", {}, **_facts(problem), miss=repr(error.dropped_share(k)), DEPTH=_DEPTH)
     read = (factor(problem, "alpha"), *_read(problem), Arg("maxima", role="temporary"), _SCALES)
     written = tuple(Arg(f"{name}_terms", role="temporary") for name in "ab")
     find = (*_sizes(problem), scalar("chunk", chunk), *read)

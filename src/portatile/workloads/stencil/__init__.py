@@ -110,9 +110,9 @@ class Stencil(Workload):
         if 0 in shapes["out"]:
             return Plan(())
         arguments.check_rows(problem, shapes)
-        return Plan((self._vectors(problem, config),) if config["FORM"] == "vectors" else self._marches(problem, config, device))
+        return Plan((self._vectors(problem, config),) if config["FORM"] == "vectors" else self._stencil_launches(problem, config, device))
 
-    def _marches(self, problem: Problem, config: Config, device: DeviceInfo) -> tuple[Launch, ...]:
+    def _stencil_launches(self, problem: Problem, config: Config, device: DeviceInfo) -> tuple[Launch, ...]:
         """The planes, and with three axes the one across them."""
         first, second, third = axes(problem)
         gpu = device.kind == "gpu"

@@ -88,7 +88,7 @@ class Symm(structured.RealOrComplex):
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle that is not stored is NaN, and so is C where beta is 0."""
         inputs = structured.inputs(problem, self.shapes(problem), rng)
-        structured.hide(problem, inputs.operands["a"], self.shapes(problem)["a"])
+        structured.poison_unread(problem, inputs.operands["a"], self.shapes(problem)["a"])
         return inputs
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

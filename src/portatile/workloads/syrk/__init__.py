@@ -216,7 +216,7 @@ class Syrk(structured.RealOrComplex):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle of C that is not touched is random too, the other one NaN where beta is 0."""
-        given = structured.inputs(problem, self.shapes(problem), rng, structured.touched(problem))
+        given = structured.inputs(problem, self.shapes(problem), rng, structured.computed_triangle(problem))
         if not hermitian(problem):
             return given
         real = ("beta",) if len(self.pairs) > 1 else ("alpha", "beta")
@@ -237,7 +237,7 @@ class Syrk(structured.RealOrComplex):
             inputs = replace(inputs, operands={**inputs.operands, "c": inputs.operands["c"].copy()})
             c = structured.views(problem, self.shapes(problem), inputs)["c"]
             np.fill_diagonal(c, c.diagonal().real)
-        return {"c": structured.product(problem, inputs, "c", left, right, sample, ~structured.touched(problem))}
+        return {"c": structured.product(problem, inputs, "c", left, right, sample, ~structured.computed_triangle(problem))}
 
     def bound(self, problem: Problem, config: Config) -> float:
         """The bound of one sum of all products' terms, whatever their order; see ``structured.bound``."""

@@ -117,7 +117,7 @@ class Trmm(structured.TriangularOperand):
         shapes = self.shapes(problem)
         inputs = structured.inputs(problem, {name: shapes[name] for name in "ab"}, rng)
         inputs.operands.update(self.separate_result(problem))
-        structured.hide(problem, inputs.operands["a"], shapes["a"], problem.options["diag"] == "U")
+        structured.poison_unread(problem, inputs.operands["a"], shapes["a"], problem.options["diag"] == "U")
         return inputs
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

@@ -86,7 +86,7 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]
         tiles = (*tiles, _BY_TURNS)
     if batch == 1 and not units.turns(problem):
         for names in sorted({*unaligned, unaligned} - {""}, reverse=True):  # rather B, of which groups mostly read more rows
-            took = units.aligned_us(problem, names, device)
+            took = units.aligned_copies_us(problem, names, device)
             tiles = (*tiles, *(replace(_with(one, ALIGNED=names), launch=one.launch + took) for one in alone))
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
     tiles = tuple(_with(one, **known) for one in tiles)

@@ -22,7 +22,7 @@ _SENT = 1 << 18  # bytes of an operand up to which it goes through pinned memory
 _FETCHED = 1 << 20  # and of an output: a driver's way back is the slower one
 
 
-class _Crossing(NamedTuple):
+class _Transfer(NamedTuple):
     """An operand on its way. One that goes through pinned memory has ``staged``, that memory in its shape, and ``copy``, which takes it
     across; others have neither.
     """
@@ -33,16 +33,16 @@ class _Crossing(NamedTuple):
     copy: Callable[[], object] | None = None
 
 
-class _Laid(NamedTuple):
-    """What the crossings of one call are, as long as ``blocks`` has not changed since: the operands that are sent, and the output."""
+class _Allocated(NamedTuple):
+    """The transfers of one call, as long as ``blocks`` has not changed since: the operands that are sent, and the output."""
 
     blocks: Scratch
     changes: int
     queue: Queue
-    sent: Sequence[_Crossing]
+    sent: Sequence[_Transfer]
     memories: Mapping[str, Memory]
     handles: tuple[Any, ...]
-    output: _Crossing
+    output: _Transfer
 
 
 class CopiedLaunches:
@@ -54,15 +54,15 @@ class CopiedLaunches:
         names = (*call.operands, *call.factors, *call.fixed)
         self._numbers = tuple(call.fixed.values())
         self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
-        self._laid: _Laid | None = None
+        self._allocated: _Allocated | None = None
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there. The caller holds the engine's lock."""
-        blocks, laid = scratch(queue.device), self._laid
+        blocks, allocated = scratch(queue.device), self._allocated
         with InFlight(self._call.engine.in_flight, queue, arrays):
-            if laid is None or laid.blocks is not blocks or laid.changes != blocks.changes or laid.queue is not queue:
-                laid = self._laid = self._lay(queue, blocks, arrays)
-            for source, memory, staged, copy in laid.sent:
+            if allocated is None or allocated.blocks is not blocks or allocated.changes != blocks.changes or allocated.queue is not queue:
+                allocated = self._allocated = self._allocate(queue, blocks, arrays)
+            for source, memory, staged, copy in allocated.sent:
                 array = source.array(arrays)
                 if staged is None or copy is None:
                     queue.send(memory, array)
@@ -70,11 +70,11 @@ class CopiedLaunches:
                     staged[...] = array
                     copy()
             if self._ready is not None:
-                self._executable.rerun(self._ready, queue, (*laid.handles, *factors, *self._numbers), True)
+                self._executable.rerun(self._ready, queue, (*allocated.handles, *factors, *self._numbers), True)
             else:
                 scalars = dict(zip(self._call.factors, factors, strict=True))
-                self._call.prepared.run(queue, laid.memories, {**scalars, **self._call.fixed})
-            source, memory, staged, copy = laid.output
+                self._call.prepared.run(queue, allocated.memories, {**scalars, **self._call.fixed})
+            source, memory, staged, copy = allocated.output
             array = source.array(arrays)
             if staged is None or copy is None:
                 queue.download(array, memory)
@@ -82,19 +82,19 @@ class CopiedLaunches:
                 copy()
                 array[...] = staged
 
-    def _lay(self, queue: Queue, blocks: Scratch, arrays: Sequence[Any]) -> _Laid:
-        """Take the memory that the crossings of a call with such ``arrays`` need."""
+    def _allocate(self, queue: Queue, blocks: Scratch, arrays: Sequence[Any]) -> _Allocated:
+        """Take the memory that the transfers of a call with such ``arrays`` need."""
         memories: dict[str, Memory] = {}
-        sent: list[_Crossing] = []
+        sent: list[_Transfer] = []
         for at, (name, (source, model)) in enumerate(self._call.operands.items()):
             memory = memories[name] = blocks.block(_FIRST + at, source.nbytes)
             if model.read:
                 staged = _staged(blocks, _FIRST + at, source.array(arrays), _SENT)
-                sent.append(_Crossing(source, memory, staged, None if staged is None else queue.sending(memory, staged)))
+                sent.append(_Transfer(source, memory, staged, None if staged is None else queue.sending(memory, staged)))
         staged = _staged(blocks, _FIRST + at, source.array(arrays), _FETCHED)
-        output = _Crossing(source, memory, staged, None if staged is None else queue.fetching(staged, memory))
+        output = _Transfer(source, memory, staged, None if staged is None else queue.fetching(staged, memory))
         handles = tuple([memory.handle for memory in memories.values()])
-        return _Laid(blocks, blocks.changes, queue, sent, memories, handles, output)
+        return _Allocated(blocks, blocks.changes, queue, sent, memories, handles, output)
 
 
 def _staged(blocks: Scratch, place: int, array: NDArray[Any], most: int) -> NDArray[Any] | None:
