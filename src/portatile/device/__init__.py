@@ -1,4 +1,13 @@
-"""The devices of this machine: back ends are found by their folders, devices are selected by id, name, vendor or kind."""
+"""The devices of this machine: back ends are found by their folders, devices are selected by id, name, vendor or kind.
+
+- Contracts: ``base`` (Device, Queue, Memory), ``event``, ``module``, ``target`` (a compiler), ``backend`` (a folder that holds
+  all of these).
+- Checks and names for all back ends: ``copies``, ``ranges``, ``names``, ``clock``, ``exit_gate`` (threads in drivers when the
+  process ends).
+- Arrays: ``buffer``, ``strides``, ``foreign_arrays``, ``dlpack``.
+- Memory between host and device: ``staging``, ``side_by_side``, ``page_locked``, ``pool``.
+- What compilers say: ``excerpts``, ``advice``, ``ptx``, ``ptxas``, ``x86``.
+"""
 
 from __future__ import annotations
 

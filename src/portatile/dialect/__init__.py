@@ -1,5 +1,11 @@
 """One kernel text for every back end: OpenCL C with two preludes, and its translation to CUDA C++.
 
+- The preprocessor: ``preprocess``, ``lexer``, ``macros``, ``includes``. ``places`` keeps files and lines.
+- The translation: ``opencl_to_cuda`` orders the passes, each a file in ``passes``; ``tokens`` and ``names`` are what they work
+  on.
+- What a text declares: ``signature``, ``variables``, ``other_languages`` (words of CUDA C and C++).
+- Around NVRTC: ``options``, ``messages``; ``version`` is the hash of all this.
+
 The translator is loaded when it is first used: OpenCL's devices never ask for it.
 """
 

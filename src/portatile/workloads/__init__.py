@@ -1,4 +1,9 @@
-"""The workloads: a folder for each tunable computation, found by its name."""
+"""The workloads: a folder for each tunable computation, found by its name.
+
+They share ``operands`` (in memory and their expected values), ``arguments`` (what kernels are passed), ``axis`` (filters along
+one axis), ``blocks``, ``structured`` and ``batched`` (level 3), ``precisions`` (which workload computes a product in another
+precision) and ``speeds`` (units).
+"""
 
 from __future__ import annotations
 
