@@ -17,6 +17,7 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d, passes3d
+from portatile.routines.convolve_volumes import SeparableFilter
 from portatile.runtime import separable
 from portatile.wavelets import MAGICFILTER
 from portatile.workloads import operands
@@ -359,13 +360,13 @@ def test_three_passes_are_one_plan(device: Device, boundaries: tuple[Boundary, .
             want = convolve1d(want, filters[0], **options) if bank == "single" else filter_bank1d(want, filters, bank=bank, **options)
         out = Buffer.empty(want.shape, want.dtype, device)
         for _ in range(2):
-            assert passes3d(there[place], filters, -2, bank, boundaries, None, out) is out
+            assert passes3d(there[place], SeparableFilter.of(filters, -2, bank, boundaries), None, out) is out
             assert np.array_equal(out.numpy(), want)
-        assert passes3d(there[place], filters, -2, bank, boundaries, None).shape == want.shape
+        assert passes3d(there[place], SeparableFilter.of(filters, -2, bank, boundaries), None).shape == want.shape
     with pytest.raises(ArgumentError, match="out is a Buffer of shape"):
-        passes3d(there[0], filters, -2, bank, boundaries, None, Buffer.empty((3, 3, 3), np.float64, device))
+        passes3d(there[0], SeparableFilter.of(filters, -2, bank, boundaries), None, Buffer.empty((3, 3, 3), np.float64, device))
     with pytest.raises(ArgumentError, match="is not one of periodic"):
-        passes3d(there[0], filters, -2, bank, ("periodic", "periodic", "none"), None)
+        passes3d(there[0], SeparableFilter.of(filters, -2, bank, ("periodic", "periodic", "none")), None)
 
 
 @pytest.mark.parametrize(
@@ -389,6 +390,6 @@ def test_two_axes_at_once(device: Device, monkeypatch: pytest.MonkeyPatch, case:
     there = Buffer.from_numpy(psi, device)
     passes = separable.Volume(psi.shape, "float32", bank, tuple(separable.AxisPass(kind, taps, -5) for kind in boundaries))
     assert len(separable.between(passes, device.info)) == 1
-    result = passes3d(there, filters, -5, bank, boundaries, None).numpy()
+    result = passes3d(there, SeparableFilter.of(filters, -5, bank, boundaries), None).numpy()
     assert result.shape == want.shape
     assert np.allclose(result, want, rtol=0, atol=8 * operands.gamma(3 * taps, "float32") * np.abs(want).max())

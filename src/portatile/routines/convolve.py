@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from portatile.arguments import axes
 from portatile.arguments.axes import Boundary, described
@@ -106,37 +106,23 @@ def convolve3d_separable(
         >>> portatile.convolve3d_separable(np.ones((4, 3, 2)), ([1.0, -1.0], [1.0], [0.5, 0.5]), lower=0, boundary="grow").shape
         (5, 3, 3)
     """
-    return passes3d(array, axes.filters(taps), lower, "single", boundary, device, out)
+    return passes3d(array, SeparableFilter.of(axes.filters(taps), lower, "single", boundary), device, out)
 
 
 @taken
 def passes3d(
     array: Array,
-    filters: NDArray[Any] | Sequence[NDArray[Any]],
-    lower: int | Sequence[int],
-    bank: str,
-    boundary: Boundary | Sequence[Boundary],
+    separable_filter: SeparableFilter,
     device: Selector | None,
     out: Any = None,
     between: IntermediateVolumes | None = None,
 ) -> Array:
-    """One transposing pass for each of three axes with the rows of its filters, one row or the two of a ``bank``.
-
-    ``filters`` are those of all axes, or three. ``between`` keeps what lies between the passes for another NumPy array.
-    """
-    separable_filter = SeparableFilter.of(filters, lower, bank, boundary)
+    """One transposing pass for each of three axes. ``between`` keeps what lies between the passes for another NumPy array."""
     if isinstance(array, np.ndarray):
         return cast(Array, convolve_host_volumes.filter_volume(array, separable_filter, device, out, between))
     return cast(Array, convolve_volumes.filter_volume(array, separable_filter, device, out))
 
 
-def batch3d(
-    array: Any,
-    filters: NDArray[Any] | Sequence[NDArray[Any]],
-    lower: int | Sequence[int],
-    bank: str,
-    boundary: Boundary | Sequence[Boundary],
-    device: str | None,
-) -> Any:
+def batch3d(array: Any, separable_filter: SeparableFilter, device: str | None) -> Any:
     """``passes3d`` of each volume of a batch that lies on a device, as one plan; None where each has to go by itself."""
-    return convolve_volumes.filter_volume(array, SeparableFilter.of(filters, lower, bank, boundary), device, None, batch=True)
+    return convolve_volumes.filter_volume(array, separable_filter, device, None, batch=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from portatile import ceilings, workloads
+from portatile.arguments.axes import Boundary
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import PortatileError, UnknownNameError
@@ -27,6 +28,7 @@ from portatile.measure.process_phases import ProcessRun, in_a_process
 from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import Problem, Value
 from portatile.routines import convolve
+from portatile.routines.convolve_volumes import SeparableFilter
 from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
 
@@ -56,7 +58,11 @@ FILTERS = {
     "synthesis": FilterKind("synthesis", 16, -7),
     "kinetic": FilterKind("single", 29, -14),
 }
-BOUNDARIES = {"periodic": ("periodic",) * 3, "free": ("grow",) * 3, "surface": ("periodic", "grow", "periodic")}
+BOUNDARIES: dict[str, tuple[Boundary, ...]] = {
+    "periodic": ("periodic",) * 3,
+    "free": ("grow",) * 3,
+    "surface": ("periodic", "grow", "periodic"),
+}
 
 
 @dataclass(frozen=True)
@@ -172,12 +178,12 @@ def _volume(row: FilterRow, device: Device) -> float:
     rows = 1 if kind.bank == "single" else 2
     filters = rng.standard_normal((rows, kind.taps)).astype(row.dtype)
     psi = Buffer.from_numpy(rng.standard_normal((row.side,) * 3).astype(row.dtype), device)
-    queue = device.default_queue()
+    queue, boundary = device.default_queue(), BOUNDARIES[row.boundary]
 
     def several(count: int) -> float:
         began = time.perf_counter()
         for _ in range(count):
-            convolve.passes3d(psi, filters, kind.lower, kind.bank, BOUNDARIES[row.boundary], None)  # type: ignore[arg-type]
+            convolve.passes3d(psi, SeparableFilter.of(filters, kind.lower, kind.bank, boundary), None)
         queue.finish()
         return (time.perf_counter() - began) / count
 

@@ -15,6 +15,7 @@ from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
+from portatile.routines.convolve_volumes import SeparableFilter
 from portatile.wavelets.batch import for_each, moved_to, one_device, selected
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
 from portatile.wavelets.flow import Into
@@ -59,7 +60,7 @@ def magicfilter3d(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return cast(Array, _one_or_each(array, axes.filters(chosen.row), chosen.lower, "single", boundary, out, device))
+    return cast(Array, _one_or_each(array, SeparableFilter.of(axes.filters(chosen.row), chosen.lower, "single", boundary), out, device))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
@@ -122,7 +123,7 @@ def analysis3d(
     """
     along = _invertible(boundary)
     _even(array, AXES)
-    return cast(Array, _one_or_each(array, ANALYSIS, SCALING.lower, "analysis", along, out, device))
+    return cast(Array, _one_or_each(array, SeparableFilter.of(ANALYSIS, SCALING.lower, "analysis", along), out, device))
 
 
 def synthesis3d(
@@ -143,40 +144,38 @@ def synthesis3d(
     _even(array, AXES)
     banks = [SYNTHESIS if kind == "periodic" else FREE_SYNTHESIS for kind in along]
     lowers = [SYNTHESIS_LOWER if kind == "periodic" else 0 for kind in along]
-    return cast(Array, _one_or_each(array, banks, lowers, "synthesis", along, out, device))
+    return cast(Array, _one_or_each(array, SeparableFilter.of(banks, lowers, "synthesis", along), out, device))
 
 
 @taken
-def _one_or_each(
-    array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None, into: Into = locked.empty
-) -> Any:
+def _one_or_each(array: Any, separable_filter: SeparableFilter, out: Any, device: Selector | None, into: Into = locked.empty) -> Any:
     """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
     if getattr(array, "ndim", AXES) != AXES + 1:
-        return convolve.passes3d(array, filters, lower, bank, boundary, device, out)
+        return convolve.passes3d(array, separable_filter, device, out)
     if out is not None:
         raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
     if device is not None and one_device(device) is None:
         if foreign.is_foreign(array):
-            return foreign.through(lambda there: _one_or_each(there, filters, lower, bank, boundary, None, device), array)
+            return foreign.through(lambda there: _one_or_each(there, separable_filter, None, device), array)
 
         def part(orbitals: slice, on: str, into: Into) -> Any:
-            return _one_or_each(moved_to(selected(array, orbitals), on), filters, lower, bank, boundary, None, on, into)
+            return _one_or_each(moved_to(selected(array, orbitals), on), separable_filter, None, on, into)
 
-        return over_devices(array, device, part, f"orbitals by {bank} filters")
+        return over_devices(array, device, part, f"orbitals by {separable_filter.bank} filters")
     device = one_device(device)
     others = foreign.is_foreign(array)
     if others or isinstance(array, Buffer):
-        done = convolve.batch3d(array, filters, lower, bank, boundary, device)
+        done = convolve.batch3d(array, separable_filter, device)
         if done is not None:
             return done
     between = convolve.IntermediateVolumes()
 
     def one(orbital: Any, target: Any) -> Any:
-        return convolve.passes3d(orbital, filters, lower, bank, boundary, device, target, between)
+        return convolve.passes3d(orbital, separable_filter, device, target, between)
 
     if others:
         return foreign.through(lambda there: for_each(there, one, (), device), array)
-    return for_each(array, one, (), device, into, lambda there: convolve.batch3d(there, filters, lower, bank, boundary, None))
+    return for_each(array, one, (), device, into, lambda there: convolve.batch3d(there, separable_filter, None))
 
 
 def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:
