@@ -259,7 +259,7 @@ class Executable:
         for temporary in self.plan.temporaries:
             guard = self._guards.get(queue, {}).get(temporary.name)
             if guard is not None:
-                wrote = guard.complaint(queue, f"temporary {temporary.name}", 1)
+                wrote = guard.out_of_bounds(queue, f"temporary {temporary.name}", 1)
                 verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
                 if temporary.zeroed:
                     left = np.empty(round_up(temporary.nbytes), np.uint8)

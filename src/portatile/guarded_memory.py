@@ -44,7 +44,7 @@ class GuardedMemory:
         queue.download(behind, self._whole, offset=self.margin + self.nbytes - odd)
         return reach - self._differing(before, 0), self._differing(behind[odd:], odd)
 
-    def complaint(self, queue: Queue, name: str, itemsize: int, reach: int | None = None) -> str | None:
+    def out_of_bounds(self, queue: Queue, name: str, itemsize: int, reach: int | None = None) -> str | None:
         """A message about a kernel's writes outside of the memory called ``name``, in elements of ``itemsize`` bytes; None where there are
         none.
 

@@ -38,7 +38,7 @@ def test_what_lies_outside_is_found(
     start += elements - 1 if (first, count) == (0, 2) else 0  # the last element and the one behind it
     with GuardedMemory(device, queue, 4 * elements) as y:
         queue.launch(put.kernel("put"), (1, 1, 1), (1, 1, 1), [y.memory, np.int32(start), np.int32(count)])
-        result = y.complaint(queue, "y", 4)
+        result = y.out_of_bounds(queue, "y", 4)
     expected = complaint and complaint.format(one=elements, far=elements + 6027) + f", which has {elements}"
     assert result == expected
 
@@ -54,7 +54,7 @@ def test_what_is_added_to_a_canary_is_found(device: Device, queue: Queue, type_:
     module = device.load(program.build(Source("change.cl", text), device.target, None))
     with GuardedMemory(device, queue, size * 10) as y:
         queue.launch(module.kernel("change"), (1, 1, 1), (1, 1, 1), [y.memory])
-        assert y.complaint(queue, "y", size) == "wrote 1 element behind y, as far as y[10], which has 10"
+        assert y.out_of_bounds(queue, "y", size) == "wrote 1 element behind y, as far as y[10], which has 10"
 
 
 def test_any_canary_is_looked_at_near_and_far_and_written_anew(device: Device, queue: Queue, put: Module) -> None:
@@ -62,20 +62,20 @@ def test_any_canary_is_looked_at_near_and_far_and_written_anew(device: Device, q
         queue.launch(put.kernel("put"), (1, 1, 1), (1, 1, 1), [y.memory, np.int32(first), np.int32(1)])
 
     with GuardedMemory(device, queue, 4 * 10, 4 * PART_ALIGNMENT, word=0x12345678) as y:
-        assert y.complaint(queue, "y", 4) is None
+        assert y.out_of_bounds(queue, "y", 4) is None
         write(-1000)
-        assert y.complaint(queue, "y", 4, reach=400) is None
-        assert y.complaint(queue, "y", 4) == "wrote 1 element before y, as far as y[-1000], which has 10"
+        assert y.out_of_bounds(queue, "y", 4, reach=400) is None
+        assert y.out_of_bounds(queue, "y", 4) == "wrote 1 element before y, as far as y[-1000], which has 10"
         y.restore(queue)
-        assert y.complaint(queue, "y", 4) is None
+        assert y.out_of_bounds(queue, "y", 4) is None
         write(50)
-        assert y.complaint(queue, "y", 4, reach=400) == "wrote 1 element behind y, as far as y[50], which has 10"
+        assert y.out_of_bounds(queue, "y", 4, reach=400) == "wrote 1 element behind y, as far as y[50], which has 10"
 
 
 def test_sizes_that_are_no_words_are_guarded_too(device: Device, queue: Queue) -> None:
     for nbytes in (1, 2, 3, 5, 4097):
         with GuardedMemory(device, queue, nbytes) as memory:
-            assert memory.complaint(queue, "y", 1) is None
+            assert memory.out_of_bounds(queue, "y", 1) is None
 
 
 def test_a_part_lies_within_its_memory(device: Device, queue: Queue) -> None:

@@ -56,7 +56,7 @@ def locks(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[set[int]]
     monkeypatch.setattr(page_locked, "_OFTEN", 1)
     monkeypatch.setattr(page_locked, "_DROPPED", 1)
     monkeypatch.setattr(staging, "_NOTED", 1)
-    monkeypatch.setattr(staging, "pays", lambda one, array: array.nbytes > 0)
+    monkeypatch.setattr(staging, "worthwhile", lambda one, array: array.nbytes > 0)
     if not device.locks_pages:
         monkeypatch.setattr(type(device), "locks_pages", True)
         monkeypatch.setattr(type(device), "lock", lambda self, array: _Lock(array))

@@ -184,7 +184,7 @@ def test_who_would_do_too_little_is_left_out_of_several(
     ):
         for one, rate in zip(chosen, (1e9, 1e9, 4e7), strict=True):
             for _ in range(2):
-                rates.showed(one.info, problem, work, rate)
+                rates.record_rate(one.info, problem, work, rate)
     try:
         np.testing.assert_allclose(portatile.matmul(a, b, device=asked), a @ b, rtol=2e-4, atol=1e-4)
         found = splits.latest()
@@ -281,9 +281,9 @@ def test_one_device_is_not_preferred_for_good(both: list[str], twins: tuple[Devi
     psi, ways = drawn(1, 3, 4, 4, 4, dtype="float64"), list[str]()
     batch = batches.problem(batches.ROUTINES["magicfilter3d"], psi.shape, "float64")
     task = batches.task(batch, twins, None)
-    rates.took(twins[0].info, batch, task.all, 14.0)
+    rates.record_seconds(twins[0].info, batch, task.all, 14.0)
     for twin in twins:
-        rates.took(twin.info, batch, "alone", 10.0)
+        rates.record_seconds(twin.info, batch, "alone", 10.0)
     for _ in range(5):
         tries.count(tries.key_of(twins[0], batch, task.all), 14.0, False)
     usual = over_devices._shared
@@ -291,7 +291,7 @@ def test_one_device_is_not_preferred_for_good(both: list[str], twins: tuple[Devi
     def shared(*args: Any) -> Any:
         ways.append("shared")
         result = usual(*args)
-        rates.took(twins[0].info, batch, task.all, 14.0)
+        rates.record_seconds(twins[0].info, batch, task.all, 14.0)
         tries.count(tries.key_of(twins[0], batch, task.all), 14.0, False)
         return result
 

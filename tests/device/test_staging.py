@@ -25,7 +25,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Of 4 KiB, for all arrays that have something in them, on devices too that need none."""
     staging._kept.clear()
     monkeypatch.setattr(staging, "_BLOCK", 1 << 12)
-    monkeypatch.setattr(staging, "pays", lambda device, array: array.nbytes > 0)
+    monkeypatch.setattr(staging, "worthwhile", lambda device, array: array.nbytes > 0)
     yield
     staging._kept.clear()
 

@@ -26,7 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "_NOTED", 1)
     monkeypatch.setattr(staging, "_BLOCK", 4096)
     staging._kept.clear()
-    monkeypatch.setattr(staging, "pays", lambda device, array: array.nbytes > 0)
+    monkeypatch.setattr(staging, "worthwhile", lambda device, array: array.nbytes > 0)
 
 
 def test_an_array_is_registered_as_long_as_it_lives(gpu: Device, driver: EmulatedDriver) -> None:

@@ -176,7 +176,7 @@ def test_locked_orbitals_are_fed_by_one_thread(pair: list[Device], driver: Emula
 
 def test_what_all_need_whole_crosses_the_link_once(pair: list[Device], driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second GPU takes it from the first; where a driver does not copy, from the host too."""
-    monkeypatch.setattr(staging, "pays", lambda device, array: array.nbytes > 0)
+    monkeypatch.setattr(staging, "worthwhile", lambda device, array: array.nbytes > 0)
     monkeypatch.setattr(staging, "_BLOCK", 64)
     monkeypatch.setattr(forecast, "_TINY", 0)
     a, b = drawn(8, 3), drawn(3, 5)

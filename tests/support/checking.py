@@ -104,7 +104,7 @@ def run(device: Device, workload: Workload, problem: Problem, config: Config, in
         for name, array in inputs.operands.items():
             after[name] = np.empty(array.shape, array.dtype)
             queue.download(after[name], guards[name].memory)
-            wrote = guards[name].complaint(queue, name, array.itemsize)
+            wrote = guards[name].out_of_bounds(queue, name, array.itemsize)
             verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
             guards[name].release()
         verdicts.append(executable.check_temporaries(queue))

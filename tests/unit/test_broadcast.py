@@ -32,5 +32,5 @@ def test_a_chunk_that_another_brings_is_waited_for() -> None:
 def test_a_chunk_that_did_not_come_is_brought_by_another() -> None:
     common = _Common(2 * _CHUNK)
     assert common.take({0, _CHUNK}, False)[0] == 0
-    common.back({0})
+    common.give_back({0})
     assert [common.take({0, _CHUNK}, False)[0] for _ in range(2)] == [_CHUNK, 0]

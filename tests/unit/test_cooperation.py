@@ -26,23 +26,23 @@ def test_the_first_draws_as_alone_and_others_otherwise() -> None:
 def test_each_hears_of_what_is_better_than_its_own() -> None:
     shared = Cooperation(2)
     one, other = shared.participant(0), shared.participant(1)
-    assert one.news() == []
-    one.tell({"A": 1}, 2.0)
-    assert other.news() == [{"A": 1}], "nothing is known there yet"
-    other.tell({"A": 2}, 3.0)
-    assert other.news() == [{"A": 1}]
-    assert one.news() == [], "it is slower"
-    other.tell({"A": 3}, 1.0)
-    assert one.news() == [{"A": 3}]
-    assert other.news() == [], "its own"
-    one.tell({"A": 3}, 1.5)
-    assert one.news() == [{"A": 3}], "which is known there: a search begins nothing twice"
+    assert one.better_configs() == []
+    one.report({"A": 1}, 2.0)
+    assert other.better_configs() == [{"A": 1}], "nothing is known there yet"
+    other.report({"A": 2}, 3.0)
+    assert other.better_configs() == [{"A": 1}]
+    assert one.better_configs() == [], "it is slower"
+    other.report({"A": 3}, 1.0)
+    assert one.better_configs() == [{"A": 3}]
+    assert other.better_configs() == [], "its own"
+    one.report({"A": 3}, 1.5)
+    assert one.better_configs() == [{"A": 3}], "which is known there: a search begins nothing twice"
 
 
 def test_a_search_alone_hears_nothing() -> None:
     single = alone()
-    single.tell({"A": 1}, 2.0)
-    assert single.news() == []
+    single.report({"A": 1}, 2.0)
+    assert single.better_configs() == []
 
 
 def test_what_all_need_is_made_by_one() -> None:

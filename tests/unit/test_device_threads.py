@@ -26,7 +26,7 @@ def part(name: str, each: Callable[[], Any] = lambda: None) -> Part:
             try:
                 each()
             except BaseException:
-                pieces.back(*piece)
+                pieces.give_back(*piece)
                 raise
             pieces.done(name, piece[1] - piece[0], 1e-6)
             share.steps += piece[1] - piece[0]

@@ -87,7 +87,7 @@ def test_nobody_is_equal_who_was_not_shown_to_be() -> None:
     for slow in ([1.45, 1.46, 1.45], [1.0, 1.01, 1.0]):
         order = finish([[1.0, 1.01, 1.0], slow], [1, 1])
         assert [(one.number, one.equal) for one in order] == [(0, True), (1, False)]
-        assert not ranking.apart(slow, [1.0, 1.01, 1.0])
+        assert not ranking.shown_slower(slow, [1.0, 1.01, 1.0])
     rng = dice("equal")
     winner = rng.normal(1, 0.02, 32)
     for factor, is_equal in ((1.0, True), (1.1, False)):

@@ -160,9 +160,9 @@ def test_who_would_do_little_is_left_out(problem: Problem) -> None:
     told = forecast.of(chosen, task)
     assert told.decided
     assert told.why == "cuda:0 computes it alone: the others would do 0.99 % of it, which sharing would cost"
-    rates.showed(chosen[1].info, problem, flops, flops)
+    rates.record_rate(chosen[1].info, problem, flops, flops)
     assert not forecast.of(chosen, task).decided, "its rate was shown once, and may have been disturbed"
-    rates.showed(chosen[1].info, problem, flops, flops)
+    rates.record_rate(chosen[1].info, problem, flops, flops)
     assert forecast.of(chosen, task).decided
     almost = forecast.of([chosen[0], simulated(1, 0.2, flops / 0.2)], task)
     assert not almost.decided
@@ -175,7 +175,7 @@ def test_who_would_do_little_is_left_out(problem: Problem) -> None:
 def test_a_disturbed_rate_counts_half_and_a_better_one_at_once(problem: Problem) -> None:
     info = simulated(0, 1.0, 1.0).info
     for shown, known in ((8.0, 8.0), (2.0, 5.0), (6.0, 6.0), (5.0, 5.5)):
-        rates.showed(info, problem, 1e9, shown, "remote")
+        rates.record_rate(info, problem, 1e9, shown, "remote")
         assert rates.of(info, problem, 1e9, "remote") == known
     assert rates.of(info, problem, 1e9) is None
 

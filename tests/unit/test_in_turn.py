@@ -34,7 +34,7 @@ class Simulated:
             return self._end(pieces) or self._begin(pieces)
         except BaseException:
             while self._under_way:
-                pieces.back(*self._under_way.popleft())
+                pieces.give_back(*self._under_way.popleft())
             raise
 
     def _end(self, pieces: Pieces) -> bool:

@@ -36,7 +36,7 @@ def test_pieces_cover_everything_once_whoever_takes_them() -> None:
             while (piece := pieces.take(name, 700)) is not None:
                 count += 1
                 if name == "d1" and count == 3:
-                    pieces.back(*piece)
+                    pieces.give_back(*piece)
                     pieces.drop(name)
                     return
                 with lock:
@@ -122,7 +122,7 @@ def test_a_slow_device_leaves_the_end_to_the_fast_one() -> None:
     taken: list[tuple[int, int] | None] = []
     waiting = threading.Thread(target=lambda: taken.append(pieces.take("slow", 64)))
     waiting.start()
-    pieces.back(*first)
+    pieces.give_back(*first)
     pieces.drop("fast")
     waiting.join(60)
     assert taken[0] is not None

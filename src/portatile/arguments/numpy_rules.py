@@ -54,7 +54,7 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
     result_name = dtype_name or (None if library is None or target is None else _name(library.dtype(target)))
     dtype = None if library is None else multiplied_in(library.dtype(array_a), library.dtype(array_b), result_name, dtype_name is not None)
     if library is None or dtype is None:  # the routine takes or refuses them
-        return None if array_a is a and array_b is b and target is out else Conversion((array_a, array_b), target, _as_it_is)
+        return None if array_a is a and array_b is b and target is out else Conversion((array_a, array_b), target, _unchanged)
     shapes = _shapes(tuple(array_a.shape), tuple(array_b.shape))
     first, second = (_readable(library, array, dtype) for array in (array_a, array_b))
     first = first[None, :] if first.ndim == 1 else first
@@ -62,7 +62,7 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
     if target is None:
         if first is a and second is b:
             return None
-        return Conversion((first, second), None, _as_it_is if shapes.core == 2 else lambda result: library.shaped(result, shapes.given))
+        return Conversion((first, second), None, _unchanged if shapes.core == 2 else lambda result: library.shaped(result, shapes.given))
     _check_out(library, target, shapes, (array_a, array_b), dtype)
     view = target if shapes.core == 2 else target[shapes.view]
     results = (dtype_name,) if dtype_name else RESULTS[name_of(dtype)]
@@ -103,7 +103,7 @@ def _name(dtype: np.dtype[Any] | None) -> str:
     return "" if dtype is None else name_of(dtype)
 
 
-def _as_it_is(result: Any) -> Any:
+def _unchanged(result: Any) -> Any:
     return result
 
 
@@ -166,12 +166,12 @@ def _shapes(a: tuple[int, ...], b: tuple[int, ...]) -> _Shapes:
 
 def _readable(library: Converter, array: Any, dtype: np.dtype[Any]) -> Any:
     """The array, or a copy that kernels read."""
-    if library.dtype(array) == dtype and library.aligned(array) and _lies_well(library, array):
+    if library.dtype(array) == dtype and library.aligned(array) and _readable_in_place(library, array):
         return array
     return library.packed(array, dtype)
 
 
-def _lies_well(library: Converter, array: Any) -> bool:
+def _readable_in_place(library: Converter, array: Any) -> bool:
     """Whether kernels read each of the array's matrices, or the vector, where it lies."""
     kind = library.dtype(array)
     if kind is None:
@@ -209,6 +209,6 @@ def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
 
 def _direct(library: Converter, out: Any, shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
     """Whether kernels write the result where it belongs."""
-    if tuple(out.shape) != shape or not library.aligned(out) or not _lies_well(library, out):
+    if tuple(out.shape) != shape or not library.aligned(out) or not _readable_in_place(library, out):
         return False
     return not isinstance(out, np.ndarray) or not any(np.may_share_memory(out, operand) for operand in operands)

@@ -43,11 +43,11 @@ def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool =
 
 def _fits(recording: replay.Recording, problem: Problem | None, device: str | None) -> bool:
     names = (recording.device.id, recording.device.name, recording.device.platform)
-    same = problem is None or _essence(recording.problem) == _essence(problem)
+    same = problem is None or _named_part(recording.problem) == _named_part(problem)
     return same and (device is None or any(device.lower() in name.lower() for name in names))
 
 
-def _essence(problem: Problem) -> tuple[object, ...]:
+def _named_part(problem: Problem) -> tuple[object, ...]:
     """The part of a problem that the command line can name: all but its layout."""
     return problem.workload, dict(problem.sizes), problem.dtype, dict(problem.options)
 

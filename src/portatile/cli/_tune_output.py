@@ -113,7 +113,7 @@ def _beside_winner(trial: Trial, winner: Trial) -> str:
         return "first"
     if trial.standing.tied and ranking.equal(trial.samples, winner.samples):  # earlier versions stored ``tied`` for what was undecided
         return "equal"
-    return "slower" if ranking.apart(trial.samples, winner.samples) else "open"
+    return "slower" if ranking.shown_slower(trial.samples, winner.samples) else "open"
 
 
 def notes(result: tuner.TuningResult) -> Iterator[str]:

@@ -87,7 +87,7 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
     The array may change when this returns; if it need not be ``blocking``, only when the queue has finished. ``most``: threads at most; as
     many as pay, where it is 0.
     """
-    if _crosses(queue.device, array) or not pays(queue.device, array):
+    if _crosses(queue.device, array) or not worthwhile(queue.device, array):
         queue.upload(target, array, offset, blocking)
         return
     check_contiguous(array)
@@ -114,7 +114,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
 
     ``most``: threads at most, as of ``upload``.
     """
-    if _crosses(queue.device, array, back=True) or not pays(queue.device, array):
+    if _crosses(queue.device, array, back=True) or not worthwhile(queue.device, array):
         queue.download(array, source, offset)
         return
     check_contiguous(array)
@@ -156,7 +156,7 @@ def _empty(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]])
     staging.give(block)
 
 
-def pays(device: Device, array: NDArray[Any]) -> bool:
+def worthwhile(device: Device, array: NDArray[Any]) -> bool:
     """Whether an array is so large, and the device's memory so far, that it goes through pinned memory."""
     return array.nbytes >= _LARGE and not device.info.unified_memory
 

@@ -138,7 +138,7 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
     size = f'viewBox="0 0 {width + 2 * _MARGIN:.0f} {top:.0f}" width="{width + 2 * _MARGIN:.0f}" height="{top:.0f}"'
     titles = escape("; ".join(figure.title for figure in figures), quote=True)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{titles}">'
-    return f'{head}<style>{_paper_style()}</style><rect class="ground" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
+    return f'{head}<style>{_standalone_style()}</style><rect class="ground" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
 
 
 def _said(words: str, width: float, top: float) -> tuple[list[str], float]:
@@ -162,7 +162,7 @@ def style() -> str:
 
 
 @cache
-def _paper_style() -> str:
+def _standalone_style() -> str:
     """The style for a self-contained document, with colours written out, because few programs beside browsers know CSS variables."""
     sheet = style()
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet.partition("@media")[0]))

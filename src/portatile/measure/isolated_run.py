@@ -105,7 +105,9 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
             late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
             crashed = f"{task.called}: the process that compiled it", "this may be any kernel of the file; OpenCL C has no recursion"
             _answer(ours, child, _COMPILE_SECONDS, late, crashed)
-            late_run = LaunchError(f"{task.launched} did not end within {timeout:g} s; {_why_late(task.source)}--timeout allows it more")
+            late_run = LaunchError(
+                f"{task.launched} did not end within {timeout:g} s; {_hint_on_hang(task.source)}--timeout allows it more"
+            )
             crashed = f"{task.launched}: the process that ran it", "does the kernel reach far outside of its arrays?"
             answer = _answer(ours, child, timeout, late_run, crashed)
         finally:
@@ -116,7 +118,7 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
     return answer
 
 
-def _why_late(source: Source) -> str:
+def _hint_on_hang(source: Source) -> str:
     """What may keep a kernel from ending, for a message."""
     return "does every work-item of a group reach each barrier? " if "barrier" in source.text else ""
 
@@ -195,7 +197,7 @@ def _first_launch(task: KernelRun, target: Device, queue: Queue, kernel: LoadedK
 
 def _check(task: KernelRun, queue: Queue, guards: dict[str, tuple[GuardedMemory, int]]) -> None:
     """Raise LaunchError where a canary changed."""
-    complaints = [complaint for name, (guard, size) in guards.items() if (complaint := guard.complaint(queue, name, size))]
+    complaints = [complaint for name, (guard, size) in guards.items() if (complaint := guard.out_of_bounds(queue, name, size))]
     if complaints:
         raise LaunchError(f"{task.called} {'; '.join(complaints)}")
 

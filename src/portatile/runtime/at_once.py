@@ -121,7 +121,7 @@ def _without_arrays(task: Task) -> Task:
     return replace(task, matrices={}, scalars={}, common=None)
 
 
-def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
+def repeat(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
     """Compute a call in the parts of an earlier one of its kind; False, without a result, where the split has to be decided again.
 
     That is after ``_AGAIN`` calls, because another way may be faster now, and after a failure of a device.

@@ -49,7 +49,7 @@ class _Common:
             self.there[first] = memory
             self.changed.notify_all()
 
-    def back(self, chunks: set[int]) -> None:
+    def give_back(self, chunks: set[int]) -> None:
         """Return chunks that a device took and did not bring."""
         with self.changed:
             self.free.extend(chunks)
@@ -106,7 +106,7 @@ class _Arrival:
                 if len(self._in_flight) >= _FLYING or (first is None and self._in_flight):
                     self._offer_first_chunk()
         except BaseException:
-            self._common.back({first for first, _ in self._in_flight})
+            self._common.give_back({first for first, _ in self._in_flight})
             raise
 
     def _upload(self, first: int) -> Event:
@@ -115,7 +115,7 @@ class _Arrival:
             event = self._queue.marker()
             self._queue.flush()
         except BaseException:
-            self._common.back({first})
+            self._common.give_back({first})
             raise
         self._missing.discard(first)
         return event

@@ -57,7 +57,7 @@ class Certifier:
         trial = choice.trial
         if trial is None or self._holds(trial, problem, choice, plan):
             return choice
-        proof = self._proof(workload, problem, choice, plan)
+        proof = self._certificate(workload, problem, choice, plan)
         if not proof.failure:
             return choice
         info = self._device.info
@@ -102,7 +102,7 @@ class Certifier:
                 return False
         return trial.source == _source(plan)
 
-    def _proof(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Certificate:
+    def _certificate(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Certificate:
         """The certificate of a configuration, made now if there is none; found by the problem, then by what it is checked on."""
         key = self._key(problem, choice, _source(plan))
         certificate = self._remembered(key)
@@ -200,7 +200,7 @@ class Certifier:
             for name, array in inputs.operands.items():
                 after = np.empty(array.shape, array.dtype)
                 queue.download(after, memory[name])
-                if name in guards and (wrote := guards[name].complaint(queue, name, array.itemsize)) is not None:
+                if name in guards and (wrote := guards[name].out_of_bounds(queue, name, array.itemsize)) is not None:
                     verdicts.append(Verdict(False, float("inf"), wrote))
                 if name in expected:
                     verdicts.append(verify.compare(after, expected[name], bound, name))

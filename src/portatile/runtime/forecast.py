@@ -232,7 +232,7 @@ def _took(device: Device, task: Shared, what: str) -> float | None:
 def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, ExpectedTime]) -> bool:
     """Whether enough is known of the devices to leave some of them out."""
     return all(
-        alone[device.info.id].measured or rates.is_sure(device.info, task.problem, task.work, task.places[device.info.id])
+        alone[device.info.id].measured or rates.is_confirmed(device.info, task.problem, task.work, task.places[device.info.id])
         for device in devices
     )
 
@@ -319,7 +319,7 @@ def learn_alone(device: Device, task: Shared, seconds: float) -> None:
     what = f"alone {task.places[device.info.id]}"
     if _is_warm(device, task.problem, what, seconds):
         tries.count(key_of(device, task.problem, what), seconds, rates.seconds(device.info, task.problem, what) is not None)
-        rates.took(device.info, task.problem, what, seconds)
+        rates.record_seconds(device.info, task.problem, what, seconds)
 
 
 def learn_together(
@@ -335,12 +335,12 @@ def learn_together(
         return
     for device in devices:
         if shown.get(device.info.id):
-            rates.showed(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
+            rates.record_rate(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
     if not warm:
         return
     stored = rates.seconds(devices[0].info, task.problem, task.all) is not None
     tries.count(key_of(devices[0], task.problem, task.all), seconds, stored)
-    rates.took(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
+    rates.record_seconds(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
         what, starting = f"starting {task.all}", max(seconds - pieces, _STARTING)
         before = rates.of(devices[0].info, task.problem, task.work, what, task.work, task.work)

@@ -88,7 +88,7 @@ class Pieces:
                 (self._cold.add if cold else self._cold.discard)(device)
             self._changed.notify_all()
 
-    def back(self, low: int, high: int) -> None:
+    def give_back(self, low: int, high: int) -> None:
         """Return a piece that its device did not finish."""
         with self._changed:
             self._under_way -= 1

@@ -55,7 +55,7 @@ def learn(device: DeviceInfo, problem: Problem, work: float, rate: float, where:
         _store(device, _kind(problem, where), _decade(work), rate)
 
 
-def showed(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
+def record_rate(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
     """Remember a rate that the device showed: a higher one at once, half of what it was lower than before. Counts how often."""
     kind, times = _kind(problem, where), _kind(problem, _times(where))
     with _lock:
@@ -64,7 +64,7 @@ def showed(device: DeviceInfo, problem: Problem, work: float, rate: float, where
         _store(device, times, _decade(work), min((count or 0.0) + 1.0, SURE))
 
 
-def is_sure(device: DeviceInfo, problem: Problem, work: float, where: str = "") -> bool:
+def is_confirmed(device: DeviceInfo, problem: Problem, work: float, where: str = "") -> bool:
     """Whether what is known of the device's rate for such problems is no first time, which may have been disturbed."""
     count = of(device, problem, work, _times(where))
     return count is None or count >= SURE  # None: it was tuned
@@ -76,7 +76,7 @@ def seconds(device: DeviceInfo, problem: Problem, what: str) -> float | None:
         return _rates(device).get(_about(problem, what), {}).get(_WHOLE)
 
 
-def took(device: DeviceInfo, problem: Problem, what: str, seconds_taken: float) -> None:
+def record_seconds(device: DeviceInfo, problem: Problem, what: str, seconds_taken: float) -> None:
     """Remember the seconds of a whole problem: a shorter time at once, half of what it took longer than before."""
     before = seconds(device, problem, what)
     with _lock:

@@ -122,7 +122,7 @@ class RemoteParts:
             if taken and output.read and output.array.memory.device is self._device:
                 pieces.stop()  # nobody knows what is left of the values that a part began with
             for piece in taken:
-                pieces.back(*piece)
+                pieces.give_back(*piece)
             raise
 
     def whole(self) -> None:

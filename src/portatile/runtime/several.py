@@ -82,7 +82,7 @@ class _Worker:
                 if kept is not None:
                     output.array[...] = kept
             except BaseException:
-                pieces.back(*piece)
+                pieces.give_back(*piece)
                 raise
             self._count(pieces, piece, time.perf_counter() - began)
 
@@ -112,7 +112,7 @@ class _Worker:
                 slab_pipeline.pipeline(self.engine, self.task, self.cut, self.most, ranges(), collected)
         except BaseException:
             for piece in taken:
-                pieces.back(*piece)
+                pieces.give_back(*piece)
             raise
 
     def _count(self, pieces: Pieces, piece: tuple[int, int], seconds: float) -> None:

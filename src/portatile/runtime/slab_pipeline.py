@@ -159,7 +159,7 @@ def _place(queues: Sequence[Queue], task: Task, cut: Cut, own: list[Memory]) -> 
         if name in cut.pieces:
             continue
         array = np.ascontiguousarray(stored.array) if stored.read and stored.array.size else None
-        if array is not None and task.common is not None and staging.pays(queue.device, array):
+        if array is not None and task.common is not None and staging.worthwhile(queue.device, array):
             shared[name] = task.common.place(queue, name, array, beside)
             continue
         shared[name] = queue.device.allocate(max(nbytes(task, name), task.problem.itemsize))

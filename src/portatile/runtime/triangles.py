@@ -101,7 +101,7 @@ class TriangleParts:
                     began += self._compute(member)
             except BaseException:
                 mine[...] = before
-                pieces.back(*piece)
+                pieces.give_back(*piece)
                 raise
             collected(*piece, time.perf_counter() - began)
 

@@ -186,7 +186,7 @@ class ParameterSpace:
         """
         if self._configs is not None:
             return dict(self._configs[int(rng.integers(len(self._configs)))])
-        counting = None if self._common else self._counting(self._effort.few_states)
+        counting = None if self._often_legal else self._counting(self._effort.few_states)
         if counting is None and self._drawable:
             while True:
                 config = self._draw(rng)
@@ -243,7 +243,7 @@ class ParameterSpace:
         return frozenset(spelled(config) for config in self._configs or ())
 
     @cached_property
-    def _common(self) -> bool:
+    def _often_legal(self) -> bool:
         """Whether random combinations are legal so often that to draw them costs less than to count."""
         return next(islice(self._drawn_legal(), self._effort.common - 1, None), None) is not None
 

@@ -119,17 +119,17 @@ def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
     of a suggestion only if it requests that configuration itself. Otherwise a model would look for the best near the suggestions, which
     lie close together. So unsuitable suggestions cost their own evaluations and nothing more.
     """
-    waiting, own_turn, untold = {canonical(config): config for config in suggested}, False, dict[str, Finished]()
+    waiting, own_turn, unreported = {canonical(config): config for config in suggested}, False, dict[str, Finished]()
     names, best, leads = frozenset(waiting), math.inf, False
     try:
         requests = next(search)
         while True:
-            while asked := [untold.pop(key) for config in requests if (key := canonical(config)) in untold]:
+            while asked := [unreported.pop(key) for config in requests if (key := canonical(config)) in unreported]:
                 requests = search.send(asked)
             pays = leads or len(names) - len(waiting) < _TRIED
             first = list(waiting.values())[:1] if pays and not own_turn else []
             finished: Sequence[Finished] = yield [*first, *requests]
-            wanted, told = {canonical(config) for config in requests}, list[Finished]()
+            wanted, reported = {canonical(config) for config in requests}, list[Finished]()
             for outcome in finished:
                 key = canonical(outcome.config)
                 own_turn = key in names
@@ -137,10 +137,10 @@ def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
                 if outcome.median < best:
                     best, leads = outcome.median, own_turn
                 if own_turn and key not in wanted:
-                    untold[key] = outcome
+                    unreported[key] = outcome
                 else:
-                    told.append(outcome)
-            requests = search.send(told)
+                    reported.append(outcome)
+            requests = search.send(reported)
     except StopIteration:
         return
     finally:

@@ -117,7 +117,7 @@ class Explorer:
     def _fit(self) -> None:
         """Fit both models to the observations, and draw new candidates."""
         self._next_fit = max(len(self.known) + 2, int(len(self.known) * GROWTH))
-        self._order = self._memorable()
+        self._order = self._training_set()
         self._pool, self._place, self._open = [], {}, np.zeros(0, dtype=bool)
         self.pool = self.pool[:0]
         best = self._order[:TOP]
@@ -183,7 +183,7 @@ class Explorer:
     def _valid(self) -> NDArray[np.bool_]:
         return np.array([math.isfinite(self.known[code]) for code in self._order])
 
-    def _memorable(self) -> list[Code]:
+    def _training_set(self) -> list[Code]:
         """The observations that the models use: all, or the best and a random part of the rest."""
         codes = sorted(self.known, key=lambda code: self.known[code])
         if len(codes) <= MEMORY:

@@ -126,9 +126,9 @@ def notes(rows: Sequence[GapRow]) -> list[str]:
 
 def answer(rows: Sequence[GapRow]) -> str:
     """The difference and what explains it; of one side the optimisations that explain its speed."""
-    told = [line for line in _compared(rows) if line.startswith(_ANSWERS)]
-    if told:
-        return "; ".join(line.removeprefix("THE DIFFERENCE: ") for line in told)
+    answers = [line for line in _compared(rows) if line.startswith(_ANSWERS)]
+    if answers:
+        return "; ".join(line.removeprefix("THE DIFFERENCE: ") for line in answers)
     parts = []
     for side in dict.fromkeys(row.side for row in rows if row.order == AVERAGED):
         shares = [row for row in rows if row.order == AVERAGED and row.side == side and row.explained is not None]

@@ -135,7 +135,7 @@ def _of_side(rows: Sequence[GapRow]) -> list[GapRow]:
         made.append(replace(relaxed, order=DOCUMENT, step=len(names) + 1, added=RELAXED_TOO, saved=saved))
     shares = attribution.averaged(times, names)
     for name, share in sorted(shares.items(), key=lambda item: -item[1]):
-        made.append(_bare(rows[0], AVERAGED, name, 1 - math.exp(-share), share / log_ratio if log_ratio > _EQUAL else None))
+        made.append(_row_without_build(rows[0], AVERAGED, name, 1 - math.exp(-share), share / log_ratio if log_ratio > _EQUAL else None))
     return made
 
 
@@ -152,7 +152,7 @@ def _steps(order: str, steps: Sequence[tuple[Step, GapRow]], log_ratio: float) -
     return made
 
 
-def _bare(row: GapRow, order: str, added: str, saved: float | None, explained: float | None) -> GapRow:
+def _row_without_build(row: GapRow, order: str, added: str, saved: float | None, explained: float | None) -> GapRow:
     """A row that is about no single build."""
     columns = row.side, row.device, row.name, row.driver, row.workload, row.problem, row.dtype, row.config, row.offered
     return GapRow(*columns, on="", launches=row.launches, order=order, added=added, saved=saved, explained=explained, time=row.time)
@@ -175,7 +175,10 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
     made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]
     made += [(BY_CODE, name, part) for name, part in _by_code(one, other, ratio)]
-    return [_bare(compared, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None) for order, name, part in made]
+    return [
+        _row_without_build(compared, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None)
+        for order, name, part in made
+    ]
 
 
 def _ratios(first: attribution.Times, second: attribution.Times, own: Sequence[str], others: Sequence[str]) -> dict[frozenset[str], float]:

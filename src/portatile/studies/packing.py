@@ -194,8 +194,8 @@ def answer(rows: Sequence[PackingRow]) -> str:
         rates: dict[str, list[str]] = {}
         for row in there:
             rates.setdefault(row.target, []).append(f"{row.by}{', transposing' * row.transposes} {written(row.rate or 0.0)}")
-        told = "; ".join(f"to {target} by {', '.join(ways)}" for target, ways in rates.items())
-        parts += [f"{device} at {largest}, GB/s: {told}"] if told else []
+        measured_rates = "; ".join(f"to {target} by {', '.join(ways)}" for target, ways in rates.items())
+        parts += [f"{device} at {largest}, GB/s: {measured_rates}"] if measured_rates else []
     return ". ".join(parts)
 
 

@@ -83,8 +83,8 @@ def table(rows: Sequence[PortabilityRow]) -> Heat:
         by_device = {row.device: row for row in rows if row.winner_of == name}
         cells = [_cell(by_device[place]) if place in by_device else Cell(None, "-") for place in places]
         score = measures.get((rows[0].problem, rows[0].dtype, name))
-        told = Cell(None, "?", "not all was measured") if score is None else Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")
-        lines.append((*cells, told))
+        score_cell = Cell(None, "?", "not all was measured") if score is None else Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")
+        lines.append((*cells, score_cell))
     title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype}"
     caption = "Down: whose winner; across: where it runs; figures: its time over that of the device's own winner. PP: Pennycook's measure."
     return Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines), caption)

@@ -298,8 +298,8 @@ def notes(rows: Sequence[ScaleRow]) -> list[str]:
 
 def answer(rows: Sequence[ScaleRow]) -> str:
     """Where each stops scaling, and what binds there."""
-    told = [line for line in notes(rows) if line.startswith(("tuning", "product", "devices here"))]
-    return ". ".join(line[0].upper() + line[1:] for line in told)
+    answers = [line for line in notes(rows) if line.startswith(("tuning", "product", "devices here"))]
+    return ". ".join(line[0].upper() + line[1:] for line in answers)
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:

@@ -21,7 +21,7 @@ class SharedArrays:
     """The parent's side. Workers inherit ``descriptor``; the memory lives until the last process has closed it."""
 
     def __init__(self) -> None:
-        self.descriptor = _nameless()
+        self.descriptor = _anonymous_file()
         self._end = 0
 
     def put(self, array: NDArray[Any]) -> Slice:
@@ -67,7 +67,7 @@ class SharedArraysView:
         return Expected(self.get(places.values), self.get(places.scale), indices, places.reduction)
 
 
-def _nameless() -> int:
+def _anonymous_file() -> int:
     """A descriptor of anonymous memory where the system supports it, else of a deleted file."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("portatile-operands", os.MFD_CLOEXEC)

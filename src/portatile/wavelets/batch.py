@@ -233,7 +233,7 @@ def _thread_count(device: Device, psi: NDArray[Any], group: int) -> int:
     """How many threads bring groups of so many orbitals to a device: as many as pay, and as it has memory for their groups."""
     if group * psi[0].nbytes < _SMALL:
         return 1
-    count = min(threads(), _AT_ONCE if staging.pays(device, psi[:group]) else 2)
+    count = min(threads(), _AT_ONCE if staging.worthwhile(device, psi[:group]) else 2)
     while count > 2 and memory_limit.too_large(device, (group * _largest(psi),) * (_ARRAYS * count)):
         count -= 1
     return count

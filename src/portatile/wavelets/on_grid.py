@@ -177,7 +177,7 @@ def _times(engine: Engine, key: _OnGrid) -> Plan:
         grid = orbital.nbytes[-1]
         temporaries = *there.temporaries, *back.temporaries, Temporary("values", grid), Temporary("weighted", grid)
         plans.append(Plan((*there.steps, *product, *back.steps), temporaries))
-    return _together(plans)
+    return _joined(plans)
 
 
 def _squared(engine: Engine, key: _OnGrid) -> Plan:
@@ -196,7 +196,7 @@ def _squared(engine: Engine, key: _OnGrid) -> Plan:
             sums += _elements(engine, orbital, "mul", {"x": before, "y": before, "out": after, "scalar": "occupation0"}, places)
         grid = orbital.nbytes[-1]
         plans.append(Plan((*there.steps, *sums), (*there.temporaries, Temporary("values", grid), Temporary("sum", grid))))
-    return _together(plans)
+    return _joined(plans)
 
 
 def _elements(
@@ -211,7 +211,7 @@ def _elements(
     return engine.launches(problem, names)
 
 
-def _together(plans: Sequence[Plan]) -> Plan:
+def _joined(plans: Sequence[Plan]) -> Plan:
     """One plan with the steps of all, in order; they share temporaries."""
     return Plan(tuple(step for one in plans for step in one.steps), separable.together(*plans))
 

@@ -239,7 +239,7 @@ class _Member:
 
     def _hand_back(self, pieces: Pieces) -> None:
         for piece in self._under_way:
-            pieces.back(*piece)
+            pieces.give_back(*piece)
         self._under_way.clear()
         self._ends.clear()
 

@@ -36,7 +36,7 @@ class CudaMemory(Memory):
         self.generation = device.generation
 
     @property
-    def ours(self) -> bool:
+    def is_own(self) -> bool:
         """Whether this device allocated it, or the memory of which it is a part or view; other queues may be using that."""
         return self.owner is None or isinstance(self.owner, CudaMemory)
 
@@ -88,7 +88,7 @@ class CudaImage(CudaMemory, Image):
         return "QQiiii" if self.form.type == "image2d_t" else "QQiiiiiI"
 
     @property
-    def ours(self) -> bool:
+    def is_own(self) -> bool:
         return True
 
     def fields(self) -> tuple[int | None, ...]:

@@ -174,7 +174,7 @@ class RepeatedLaunches(Repeat):
         ours = False
         for value in values:
             if type(value) is CudaMemory and value.device is self._device and value.handle is not None:
-                ours = ours or value.ours
+                ours = ours or value.is_own
                 given.append(value.handle)
             elif isinstance(value, float | int) and -_LARGEST < value < _LARGEST:
                 given.append(value)

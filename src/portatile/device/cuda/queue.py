@@ -70,7 +70,7 @@ class CudaQueue(Queue):
             self.wait_for(event)
         grid = kernel.grids.get((global_size, local_size)) or kernel.grid(global_size, local_size)
         start = CudaEvent(self.device, self.stream, True) if self.profiling else None
-        borrowed = self._foreign and any(arg.ours for arg in args if isinstance(arg, CudaMemory))
+        borrowed = self._foreign and any(arg.is_own for arg in args if isinstance(arg, CudaMemory))
         if borrowed:
             self.enter()
         with kernel.lock:
@@ -198,10 +198,10 @@ class CudaQueue(Queue):
         function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
         if nbytes:
             with self.device.current():
-                if target.ours:
+                if target.is_own:
                     self.enter()
                 call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
-                if target.ours:
+                if target.is_own:
                     self.leave()
 
     def marker(self) -> Event:
@@ -245,8 +245,8 @@ class CudaQueue(Queue):
     def capturing(self) -> bool:
         if not self.capturable:
             return False
-        told = driver.cuStreamIsCapturing(self.stream)
-        return not told[0] and int(told[1]) != 0
+        captured = driver.cuStreamIsCapturing(self.stream)
+        return not captured[0] and int(captured[1]) != 0
 
     def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
         return self._captured.give(place, nbytes, zeroed)

@@ -266,7 +266,7 @@ def binary_of(program: Any) -> bytes:
 
     A driver may compile at this moment: PoCL does when it is asked for the size, and other threads of Python run during that.
     """
-    ask = _question()
+    ask = _program_info_function()
     if ask is not None:
         size = ctypes.c_size_t()
         ask(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
@@ -275,7 +275,7 @@ def binary_of(program: Any) -> bytes:
 
 
 @cache
-def _question() -> Any:
+def _program_info_function() -> Any:
     """``clGetProgramInfo`` called directly, None where the library behind pyopencl cannot be."""
     try:
         ask = ctypes.CDLL(cl._cl.__file__).clGetProgramInfo  # also finds what that module is linked with

@@ -38,7 +38,7 @@ def disassembled(binary: bytes) -> str:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
             if done.returncode:
                 raise UsageError(f"objdump cannot read the code of {name}: {done.stderr.strip()[:200]}")
-            listings.append(f"# {name}\n{_once(name, done.stdout.partition('Disassembly of section .text:')[2].lstrip())}")
+            listings.append(f"# {name}\n{_without_copies(name, done.stdout.partition('Disassembly of section .text:')[2].lstrip())}")
     return "\n".join(listings)
 
 
@@ -55,7 +55,7 @@ def shared_objects(binary: bytes) -> dict[str, bytes]:
     return {name: data for name, (_, data) in objects.items()}
 
 
-def _once(kernel: str, listing: str) -> str:
+def _without_copies(kernel: str, listing: str) -> str:
     """A listing without the copies that PoCL makes of a kernel's body: one for small grids, one that it inlined elsewhere."""
     functions = re.split(r"\n(?=[0-9a-f]+ <)", listing)
     body = f"_pocl_kernel_{kernel}"

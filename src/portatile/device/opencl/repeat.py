@@ -57,7 +57,7 @@ class ClRepeat(Repeat):
             handle = queue.cl_queue.int_ptr
             for step in self._steps:
                 if enqueue(handle, step.handle, 3, None, step.global_size, step.local_size, 0, None, None):
-                    self._complain(queue, step, values)
+                    self._raise_reason(queue, step, values)
         return True
 
     def _set(self, values: Sequence[Any]) -> None:
@@ -65,7 +65,7 @@ class ClRepeat(Repeat):
         for step in self._steps:
             step.kernel.set_args(_filled(step.launch, values))
 
-    def _complain(self, queue: ClQueue, step: _Step, values: Sequence[Any]) -> None:
+    def _raise_reason(self, queue: ClQueue, step: _Step, values: Sequence[Any]) -> None:
         """Launch again what the driver refused, through pyopencl, which raises the reason."""
         self._last = []
         queue.launch(step.kernel, step.launch.global_size, step.launch.local_size, _filled(step.launch, values))

@@ -25,7 +25,7 @@ _SHORT_WAIT = 1.0  # seconds of waiting where the rounds need all the time, so t
 class FinalComparison:
     """``trials`` are those of the run, by configuration; ``default`` is the default's key. ``add`` stores a trial and counts it.
 
-    ``tell`` is called with the finalists before they run, ``seconds`` returns the time there is, ``collect`` takes what the workers
+    ``announce`` is called with the finalists before they run, ``seconds`` returns the time there is, ``collect`` takes what the workers
     still had; ``entering`` are the seconds in which a finalist is loaded and checked again. Where ``goal`` is not the time, its best take
     part; the new times then enter its score, and no trial's standing changes.
     ``unraced`` says, after ``decide``, why no final comparison was held among several candidates.
@@ -37,7 +37,7 @@ class FinalComparison:
     trials: dict[str, Trial]
     default: str
     add: Callable[[Trial], None]
-    tell: Callable[[Sequence[Trial]], None]
+    announce: Callable[[Sequence[Trial]], None]
     seconds: Callable[[], float]
     collect: Callable[[], None]
     goal: Goal
@@ -46,7 +46,7 @@ class FinalComparison:
 
     def decide(self) -> tuple[Trial, ...]:
         """Hold the final comparison unless an earlier run held it with the same finalists; returns these in the order of their places."""
-        field, seconds = self._proven(), self.seconds()
+        field, seconds = self._fully_checked(), self.seconds()
         races = {trial.standing.race if trial.standing else "" for trial in field}
         if self.goal.is_time and len(field) > 1 and len(races) == 1 and "" not in races:
             return tuple(sorted(field, key=lambda trial: trial.rank))
@@ -60,7 +60,7 @@ class FinalComparison:
             self.unraced = "a variant was still running when the time was up"
             return ()
         self.collect()
-        field, seconds = self._proven(), self.seconds()
+        field, seconds = self._fully_checked(), self.seconds()
         if seconds <= 0:
             return ()
         count = reserved_time.affordable([trial.median for trial in field], max(seconds, least), self.entering)
@@ -88,12 +88,12 @@ class FinalComparison:
             return [best, *others]
         return [best, default, *(trial for trial in others if trial is not default)]
 
-    def _proven(self) -> list[Trial]:
+    def _fully_checked(self) -> list[Trial]:
         return [trial for trial in self.field() if trial.fully_checked]
 
     def _hold(self, field: Sequence[Trial], seconds: float, least: float) -> tuple[Trial, ...]:
         """Run the finalists in turns and store their trials; returns nothing where the result is undecided."""
-        self.tell(field)
+        self.announce(field)
         entries: list[Variant] = []
         costs = []
         for number, trial in enumerate(field):

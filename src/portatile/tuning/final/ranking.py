@@ -90,7 +90,7 @@ def equal(samples: Sequence[float], winner: Sequence[float]) -> bool:
     return low >= 1 - same and high <= 1 + same
 
 
-def apart(samples: Sequence[float], winner: Sequence[float]) -> bool:
+def shown_slower(samples: Sequence[float], winner: Sequence[float]) -> bool:
     """Whether ``samples`` was shown to be slower than ``winner``: at the end, or earlier, after which it did not run again."""
     return len(samples) < len(winner) or slower(samples, winner)
 
@@ -109,7 +109,7 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
     the others, each in the order of the medians.
     """
     first = leader(samples)
-    tied = [n == first or not apart(samples[n], samples[first]) for n in range(len(samples))]
+    tied = [n == first or not shown_slower(samples[n], samples[first]) for n in range(len(samples))]
     medians = [median(of_entry) for of_entry in samples]
     same = [n for n in range(len(samples)) if tied[n] and (n == first or median(_ratios(samples[n], samples[first])) <= 1 + _SAME)]
     winner = min(same, key=lambda n: (costs[n], n))

@@ -59,12 +59,12 @@ class Participant:
                 self.shared.made[name] = make()
             return self.shared.made[name]
 
-    def tell(self, config: Config, score: float) -> None:
+    def report(self, config: Config, score: float) -> None:
         """Tell the others the best configuration here."""
         with self.shared.lock:
             self.shared.best[self.place] = score, config
 
-    def news(self) -> list[Config]:
+    def better_configs(self) -> list[Config]:
         """The best configurations of other searches that beat the best here, whether they were tried here or not."""
         with self.shared.lock:
             return [config for score, config in self.shared.best if config is not None and score < self.shared.best[self.place][0]]

@@ -136,8 +136,8 @@ def nearest(space: ParameterSpace, default: Config, foreign: Mapping[str, Value]
         return None
     for _ in range(2):  # a later change may make legal what was refused before
         for name in names:
-            for value in sorted(space.parameters[name], key=lambda value: _apart(value, foreign[name])):
-                if _apart(value, foreign[name]) >= _apart(config[name], foreign[name]):
+            for value in sorted(space.parameters[name], key=lambda value: _value_distance(value, foreign[name])):
+                if _value_distance(value, foreign[name]) >= _value_distance(config[name], foreign[name]):
                     break
                 if (better := _with(space, config, {name: value})) is not None:
                     config = better
@@ -157,7 +157,7 @@ def _with(space: ParameterSpace, config: Config, changes: Config) -> dict[str, V
         return None
 
 
-def _apart(value: Value, other: Value) -> float:
+def _value_distance(value: Value, other: Value) -> float:
     """The distance of two values: in doublings for numbers."""
     if isinstance(value, bool) or isinstance(other, bool) or isinstance(value, str) or isinstance(other, str):
         return float(value != other)
@@ -167,7 +167,7 @@ def _apart(value: Value, other: Value) -> float:
 def _distance(result: ForeignResult, problem: Problem) -> float:
     """The distance of two sizes in doublings; a little for those that are not known."""
     shared = [(result.sizes[name], size) for name, size in problem.sizes.items() if name in result.sizes]
-    return sum(_apart(a, b) for a, b in shared) if shared else 1.0
+    return sum(_value_distance(a, b) for a, b in shared) if shared else 1.0
 
 
 def _known(trial: Trial) -> ForeignResult:

@@ -332,7 +332,7 @@ class Supervisor:
         variant, failure = child.variant, WorkerFailure.end(child, status, reason)
         if variant is not None and variant.number == _RACE:
             self._raced = Raced((), failure.race_message)
-        elif variant is not None and self._blamed(child, variant, failure):
+        elif variant is not None and self._is_fault_of_variant(child, variant, failure):
             self._fail(child, variant, failure)
         elif variant is not None and child is self._timer:
             self._backlog.variants.appendleft(variant)
@@ -350,7 +350,7 @@ class Supervisor:
         if not timing:
             self._compilers.append(self._start(self._info))
 
-    def _blamed(self, child: WorkerProcess, variant: Variant, failure: WorkerFailure) -> bool:
+    def _is_fault_of_variant(self, child: WorkerProcess, variant: Variant, failure: WorkerFailure) -> bool:
         """Whether a failure counts as the variant's: the worker had begun it, and it was not ended from outside for the first time."""
         name = variant.number if child is self._timer else variant.sources[0].digest
         if failure.from_outside and name not in self._retried:

@@ -156,7 +156,7 @@ class _Run:
         reported: set[str] = set()
         try:
             while not self._spent():
-                for config in (*self.cooperation.news(), *requested):
+                for config in (*self.cooperation.better_configs(), *requested):
                     if self._spent(len(self.waiting)) or not self.supervisor.needs_work:
                         break
                     self.begin(config)
@@ -302,7 +302,7 @@ class _Run:
     def _keep(self, trial: Trial) -> None:
         """Count a trial, and tell the workers, the budget and other searches what follows from it."""
         if self.outcomes.add(trial):
-            self.cooperation.tell(trial.config, self.goal.score(trial))
+            self.cooperation.report(trial.config, self.goal.score(trial))
         if trial.status == "ok":
             best = self.outcomes.best or trial
             self.spill_free = self.spill_free or model.spills(trial.resources) is False
@@ -326,7 +326,7 @@ class _Run:
             trials=self.outcomes.trials,
             default=canonical(self.default),
             add=self._replace,
-            tell=self._announce,
+            announce=self._announce,
             seconds=self.spending.race_seconds,
             collect=self._clear,
             goal=self.goal,

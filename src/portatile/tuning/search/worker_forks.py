@@ -24,12 +24,15 @@ _GRACE = 5.0  # seconds in which the process ends whose socket is closed
 
 
 class ForkedProcess:
-    """What a worker's parent uses of ``subprocess.Popen``, of a process that another one forks: ``told`` gives its number, then its end."""
+    """A process that another one forks, as its parent uses it: a part of ``subprocess.Popen``.
 
-    def __init__(self, stdin: IO[bytes], told: int) -> None:
+    ``status_pipe`` gives its number, then its exit status.
+    """
+
+    def __init__(self, stdin: IO[bytes], status_pipe: int) -> None:
         self.stdin: IO[bytes] | None = stdin
         self.returncode: int | None = None
-        self._status_pipe, self._bytes = told, b""
+        self._status_pipe, self._bytes = status_pipe, b""
 
     @property
     def pid(self) -> int | None:
@@ -82,21 +85,21 @@ class WorkerForks:
     def start(self, log: IO[bytes], replies: int) -> ForkedProcess | None:
         """A new worker that logs and replies there, without a wait for its first sign of life; None where there can be none."""
         reading, writing = os.pipe()
-        told, tells = os.pipe()
+        status_pipe, status_end = os.pipe()
         try:
             with self._lock:
                 if self._server is None or not self._usable:
                     raise BrokenPipeError
-                files = array.array("i", [reading, log.fileno(), replies, tells])
+                files = array.array("i", [reading, log.fileno(), replies, status_end])
                 self._server[0].sendmsg([b"1"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
         except OSError:
             os.close(writing)
-            os.close(told)
+            os.close(status_pipe)
             return None
         finally:
             os.close(reading)
-            os.close(tells)
-        return ForkedProcess(os.fdopen(writing, "wb"), told)
+            os.close(status_end)
+        return ForkedProcess(os.fdopen(writing, "wb"), status_pipe)
 
     def stop(self) -> None:
         """Fork no more: from now on each worker has to be a new process."""

@@ -23,26 +23,26 @@ from portatile.tuning.protocol import NUMBER
 from portatile.tuning.worker import __main__ as worker
 
 FILES = 4
-"""Files that come with a request for a worker: its standard input, its log, its replies, and where its number and its end are told."""
+"""Files that come with a request for a worker: its standard input, its log, its replies, and the pipe for its number and exit status."""
 _EMPTY = Source("empty.cl", "kernel void nothing(global float *x) { x[0] = 0; }")
 
 
 def serve(server: socket.socket) -> None:
-    """Fork whenever files come; tell the number of each fork and, when it has ended, its exit status."""
+    """Fork whenever files come; report the number of each fork and, when it has ended, its exit status."""
     woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waking)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    told: dict[int, int] = {}  # where the end of each fork is told
+    status_pipes: dict[int, int] = {}  # to which the exit status of each fork is written
     while True:
         ready, _, _ = select.select([server.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 1 << 12)
-            _reap(told)
+            _reap(status_pipes)
         if server.fileno() not in ready:
             continue
         data, ancillary, _, _ = server.recvmsg(1, socket.CMSG_SPACE(FILES * array.array("i").itemsize))
         if not data:
-            _end(told)
+            _end(status_pipes)
             return
         files = array.array("i")
         for _, _, content in ancillary:
@@ -51,7 +51,7 @@ def serve(server: socket.socket) -> None:
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for number in (server.fileno(), woken, waking, files[-1], *told.values()):
+            for number in (server.fileno(), woken, waking, files[-1], *status_pipes.values()):
                 os.close(number)
             _become(*files[:-1])
         for number in files[:-1]:
@@ -59,8 +59,8 @@ def serve(server: socket.socket) -> None:
         if pid < 0:
             os.close(files[-1])
             continue
-        told[pid] = files[-1]
-        _tell(files[-1], pid)
+        status_pipes[pid] = files[-1]
+        _report(files[-1], pid)
 
 
 def _forked() -> int:
@@ -72,24 +72,24 @@ def _forked() -> int:
         return -1
 
 
-def _end(told: dict[int, int]) -> None:
-    """End the forks that are left, and tell so."""
-    for pid, ends in told.items():
+def _end(status_pipes: dict[int, int]) -> None:
+    """Kill the forks that are left, and report their exit status."""
+    for pid, ends in status_pipes.items():
         os.kill(pid, signal.SIGKILL)
-        _tell(ends, os.waitpid(pid, 0)[1])
+        _report(ends, os.waitpid(pid, 0)[1])
 
 
-def _reap(told: dict[int, int]) -> None:
-    while told:
+def _reap(status_pipes: dict[int, int]) -> None:
+    while status_pipes:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        ends = told.pop(pid)
-        _tell(ends, status)
+        ends = status_pipes.pop(pid)
+        _report(ends, status)
         os.close(ends)
 
 
-def _tell(where: int, number: int) -> None:
+def _report(where: int, number: int) -> None:
     with contextlib.suppress(BrokenPipeError):  # who asked for it has lost interest
         os.write(where, NUMBER.pack(number))
 

@@ -114,7 +114,7 @@ class CaseOperands:
         for operand in self.operands:
             if operand.guard is None:
                 continue  # what a kernel reads as an image it cannot write
-            wrote = operand.guard.complaint(self.queue, operand.name, operand.initial.itemsize, None if far else GUARD_BYTES)
+            wrote = operand.guard.out_of_bounds(self.queue, operand.name, operand.initial.itemsize, None if far else GUARD_BYTES)
             verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
             if not operand.writable:
                 part = operand.initial[: _COMPARED_BYTES // operand.initial.itemsize]

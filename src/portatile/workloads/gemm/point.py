@@ -115,7 +115,7 @@ class Point:
         raise NotImplementedError
 
     @property
-    def own(self) -> tuple[int, int]:
+    def item_tile(self) -> tuple[int, int]:
         """Rows and columns of C that a work-item computes."""
         raise NotImplementedError
 
@@ -271,7 +271,7 @@ class RegisterTile(Point):
         return self.TC
 
     @property
-    def own(self) -> tuple[int, int]:
+    def item_tile(self) -> tuple[int, int]:
         """Rows and columns of C that a work-item computes."""
         return self.TR, self.TC
 
@@ -318,7 +318,7 @@ class BlockedTile(StagedTile):
         return self.TBC * self.TC * self.TCR
 
     @property
-    def own(self) -> tuple[int, int]:
+    def item_tile(self) -> tuple[int, int]:
         """Rows and columns of C that a work-item computes."""
         return self.TR * self.TRR, self.TC * self.TCR
 

@@ -26,5 +26,5 @@ def loads(problem: Problem, point: Point) -> float:
     """Bytes of A and B that the work-items load: each product of a tile of r x c elements takes 1/r + 1/c of them."""
     problem = point.view(problem)
     m, n, k = (float(problem.sizes[s]) for s in "mnk")
-    rows, columns = point.own
+    rows, columns = point.item_tile
     return m * n * k * problem.itemsize * (1 / rows + 1 / columns)

@@ -73,7 +73,7 @@ def shared(
             continue
         quarters = quartered(order, point.rows)
         took = _QUARTERED[point.MMA] * _whole(tile, rate, costs, quarters.groups, k, units, itemsize=problem.itemsize)
-        if device.can.language == "OpenCL C" and math.prod(point.own) >= _MANY:
+        if device.can.language == "OpenCL C" and math.prod(point.item_tile) >= _MANY:
             took *= _HOLDING
         if took < best:
             best, found = took, (point, quarters)
@@ -186,7 +186,7 @@ def _quarters(point: Gpu, problem: Problem) -> bool:
 
 def _spares(tile: GpuTile, problem: Problem) -> bool:
     """Whether a tile's work-items have registers to spare, which no other group of their multiprocessor needs."""
-    return tile.groups == 1 and math.prod(tile.point.own) * problem.itemsize <= _HELD
+    return tile.groups == 1 and math.prod(tile.point.item_tile) * problem.itemsize <= _HELD
 
 
 def _fits(point: Gpu, problem: Problem, device: DeviceInfo) -> bool:

@@ -61,7 +61,7 @@ def _by_geometry(point: Gpu, dtype: str) -> float:
     """A rate in an arbitrary unit: it grows with the multiply-adds for each element that a work-item loads, and that a group copies, and
     falls with the parts that share k. The exponents are those of timings of nine thousand points on an H100 and an H200.
     """
-    down, across = point.own
+    down, across = point.item_tile
     own = down * across / (down + across)
     tile = point.rows * point.columns / (point.rows + point.columns)
     of_own, of_tile, of_parts = (0.45, 0.15, -0.12) if dtype == "float32" else (0.0, 0.6, -0.16)

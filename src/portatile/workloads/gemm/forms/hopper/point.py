@@ -162,7 +162,7 @@ class Hopper(Point):
         return 16 * self.TCR
 
     @property
-    def own(self) -> tuple[int, int]:
+    def item_tile(self) -> tuple[int, int]:
         """Rows and columns of C whose operands are read from local memory together."""
         return _ROWS * self.TRR, self.columns
 

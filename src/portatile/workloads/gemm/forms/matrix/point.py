@@ -85,7 +85,7 @@ class MatrixUnits(Point):
         return _FRAGMENT * self.TCR * self.TBC
 
     @property
-    def own(self) -> tuple[int, int]:
+    def item_tile(self) -> tuple[int, int]:
         """Rows and columns of C whose operands a work-item loads a share of."""
         return _FRAGMENT * self.TRR, _FRAGMENT * self.TCR
 

@@ -129,7 +129,7 @@ class Thin(Point):
         return self.TC
 
     @property
-    def own(self) -> tuple[int, int]:
+    def item_tile(self) -> tuple[int, int]:
         """Rows and columns of C that a work-item computes."""
         return self.TR, self.TC
 

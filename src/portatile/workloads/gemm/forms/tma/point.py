@@ -128,7 +128,7 @@ class Tma(StagedTile):
         return _LINE * self.TCR * self.TBC
 
     @property
-    def own(self) -> tuple[int, int]:
+    def item_tile(self) -> tuple[int, int]:
         """Rows and columns of C whose operands a warp reads from local memory together."""
         return _LINE * self.TRR, _LINE * self.TCR
 
