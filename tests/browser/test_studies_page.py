@@ -70,3 +70,26 @@ def test_the_gallery_fits_every_screen_and_says_its_answers(tabs: Tabs) -> None:
     assert PAGE.stat().st_size < 1_000_000, "it is committed"
     assert colours["light"] != colours["dark"]
     assert said == [], "no errors, and nothing is fetched"
+
+
+def test_a_table_is_sorted_by_its_headings(tabs: Tabs) -> None:
+    """Times by their size, whatever their unit: by the keyboard, and turned round by a second press."""
+    seconds = (
+        """all => all.map(one => parseFloat(one.textContent) * ({ "µs": 1e-6, ms: 1e-3, s: 1 })[one.textContent.trim().split(/\\s/)[1]])"""
+    )
+    with tabs() as tab:
+        tab.goto(PAGE.as_uri())
+        table = tab.locator("#phases table")
+        button = table.get_by_role("button", name="build")
+        place = table.locator("thead th").evaluate_all("all => all.findIndex(one => one.textContent === 'build') + 1")
+        button.focus()
+        tab.keyboard.press("Enter")
+        descending = table.locator(f"tbody td:nth-child({place})").evaluate_all(seconds)
+        assert descending == sorted(descending, reverse=True)
+        assert len(set(descending)) > 3
+        assert table.locator("thead [aria-sort=descending]").inner_text().startswith("build")
+        button.click()
+        assert table.locator(f"tbody td:nth-child({place})").evaluate_all(seconds) == descending[::-1]
+        table.get_by_role("button", name="device").click()
+        devices = table.locator("tbody td:first-child").all_inner_texts()
+        assert devices == sorted(devices)

@@ -14,7 +14,7 @@ from portatile.figures.scales import Scale
 # In units of the picture: its width and margins; the height of a bar, of the gap between groups, and of a stacked bar.
 _WIDTH, _RIGHT, _BOTTOM = 640.0, 76.0, 40.0
 _BAR, _GAP, _STACK = 15.0, 12.0, 20.0
-_LONGEST = 44  # letters of a group's name
+_LONGEST = 48  # letters of a group's name
 
 
 @dataclass(frozen=True)

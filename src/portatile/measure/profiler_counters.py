@@ -22,9 +22,10 @@ from portatile.measure import runs
 from portatile.measure.processor_counters import Count
 from portatile.records import Config, Problem, from_json, to_json
 
+OF_PEAK = "of peak: "  # before what is a share of the peak
 METRICS: Mapping[str, str] = {
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "of peak: arithmetic",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "of peak: memory",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": f"{OF_PEAK}arithmetic",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": f"{OF_PEAK}memory",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "warps that are resident",
     "l1tex__t_sector_hit_rate.pct": "L1 hits",
     "lts__t_sector_hit_rate.pct": "L2 hits",

@@ -1,5 +1,5 @@
 // The page works without this. It adds: one tab stop a chart with arrow keys inside, values beside the pointer, folds open in print,
-// the choice and the order of problems, and where in the page one is.
+// the choice of problems, and where in the page one is.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";
@@ -75,39 +75,10 @@
     form.querySelector("output").textContent = `${shown.size} of ${sections.length}`;
   };
 
-  // A heading of the summary is a button that sorts; a second press turns the order round.
-  const sortBy = (heading) => {
-    const table = heading.closest("table"), body = table.tBodies[0], place = heading.cellIndex;
-    const down = heading.getAttribute("aria-sort") === "ascending" || (!heading.hasAttribute("aria-sort") && !heading.matches(".text"));
-    const order = heading.getAttribute("aria-sort") === "descending" ? "ascending" : down ? "descending" : "ascending";
-    for (const other of heading.parentElement.cells) other.removeAttribute("aria-sort");
-    heading.setAttribute("aria-sort", order);
-    const value = (row) => row.cells[place].dataset.value ?? "";
-    const lines = [...body.rows].sort((one, two) => {
-      const [a, b] = [value(one), value(two)];
-      if (a === "" || b === "") return (a === "") - (b === ""); // what is not known is last in both orders
-      const less = isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b;
-      return order === "ascending" ? less : -less;
-    });
-    body.append(...lines);
-  };
-
-  const addControls = () => {
+  const showFilter = () => {
     const form = document.querySelector(".filter");
-    if (!form) return;
-    form.hidden = document.querySelectorAll("section.problem").length < 2;
-    for (const heading of document.querySelectorAll(".summary thead th")) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "sort";
-      button.textContent = heading.textContent;
-      heading.replaceChildren(button);
-    }
+    if (form) form.hidden = document.querySelectorAll("section.problem").length < 2;
   };
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest?.(".sort");
-    if (button) sortBy(button.closest("th"));
-  });
   document.addEventListener("input", (event) => { if (event.target.form?.matches(".filter")) choose(event.target.form); });
   document.addEventListener("submit", (event) => event.preventDefault());
   document.addEventListener("reset", (event) => setTimeout(() => choose(event.target)));
@@ -132,7 +103,7 @@
     requestAnimationFrame(() => { waiting = false; follow(); });
   }, { passive: true });
 
-  const start = () => { readCharts(); addControls(); follow(); };
+  const start = () => { readCharts(); showFilter(); follow(); };
   start();
   document.addEventListener("portatile:replaced", start); // a live page has new content
 

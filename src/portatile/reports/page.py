@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import platform
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ from markupsafe import Markup
 
 from portatile import template
 from portatile.device import names as device_names
-from portatile.figures import quantities, svg
+from portatile.figures import quantities, scripts, svg
 from portatile.provenance import release
 from portatile.records import DeviceInfo
 from portatile.reports import attention, formatting, kernels, overview, sections, tables
@@ -66,12 +64,11 @@ class LiveState:
 
 def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the store is empty.", live: LiveState | None = None) -> str:
     """The page. ``known`` tells what was tuned, for plans that call other problems; ``nothing`` says why there are no groups."""
-    scripts = [_file("page.js"), *([_file("live.js")] if live is not None else [])]
+    embedded = [scripts.sorting(), _file("page.js"), *([_file("live.js")] if live is not None else [])]
     return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + _file("page.css")),
-        script=Markup(scripts[0]),
-        live_script=Markup(scripts[-1]),
-        script_hashes=[base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode() for script in scripts],
+        scripts=[Markup(script) for script in embedded],
+        script_hashes=[scripts.digest(script) for script in embedded],
         nothing=nothing,
         live=live,
         whole=live is None or len(groups) != 1,  # one search is followed by its own section alone

@@ -17,7 +17,7 @@ from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
 from portatile.measure import processor_counters, profiler_counters, runs
-from portatile.measure.profiler_counters import CountedRun
+from portatile.measure.profiler_counters import OF_PEAK, CountedRun
 from portatile.records import Config, Problem, canonical
 from portatile.store import known_results
 from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
@@ -146,14 +146,20 @@ def answer(rows: Sequence[CountersRow]) -> str:
     shares = {row.counter: row.value for row in rows if row.value is not None and row.unit in _SHARES}
     if shares:
         most = sorted(shares.items(), key=lambda item: -item[1])[:3]
-        return f"{rows[0].workload} on {rows[0].device}: {', '.join(f'{name} {percent(value / 100)}' for name, value in most)}"
+        return f"{rows[0].workload} on {rows[0].device}: {', '.join(_share(*item) for item in most)}"
     counted = [row for row in rows if row.value is not None][:3]
     if not rows or not counted:
         return f"Nothing could be counted: {rows[0].status}" if rows else ""
-    return f"{rows[0].workload} on {rows[0].device}: {', '.join(map(_told, counted))}"
+    return f"{rows[0].workload} on {rows[0].device}: {', '.join(map(_in_words, counted))}"
 
 
-def _told(row: CountersRow) -> str:
+def _share(counter: str, value: float) -> str:
+    """A share as words: ``L2 hits 89 %``, ``memory 55 % of peak``."""
+    name = counter.removeprefix(OF_PEAK)
+    return f"{name} {percent(value / 100)}{' of peak' if name != counter else ''}"
+
+
+def _in_words(row: CountersRow) -> str:
     """A counter with its value: ``processor time 866 us``, ``12 barriers``."""
     if row.unit == "ns":
         return f"{row.counter} {duration((row.value or 0.0) / 1e9)}"

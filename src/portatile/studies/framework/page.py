@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from portatile import template
 from portatile.device import names
-from portatile.figures import svg
+from portatile.figures import scripts, svg
 from portatile.figures.quantities import NBSP, duration
 from portatile.formatting import spelled
 from portatile.provenance import release
@@ -32,6 +32,7 @@ _SPOKEN = re.compile(r"<(title|desc)\b[^>]*>[^<]*</\1>| (?:tabindex|role|aria-la
 _LONGEST = 240  # characters of a cell, which may have several lines
 _HOW = frozenset({"--device", "--between", "--budget", "--output", "--repeat", "--repeats", "--quick", "--fresh"})
 """Options of how a study is run; all others belong to what it asks."""
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[µmn]?s|[GT]?(?:flop/s|B/s))\b)")
 _LONG = 4096  # characters of a table that are worth compressing
 
 
@@ -51,6 +52,8 @@ def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) ->
     apart = len({info.id for info in devices.values()}) < len(devices)  # chapters come from several machines: each names its own devices
     return template.page(__file__, "page.html").render(
         style=Markup(svg.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),
+        script=Markup(scripts.sorting()),
+        script_hash=scripts.digest(scripts.sorting()),
         title="Studies" if len(outcomes) != 1 else outcomes[0].study.question,
         chapters=[_chapter(outcome, name, title, apart) for outcome, (name, title) in zip(outcomes, _names(outcomes), strict=True)],
         experiments=EXPERIMENTS if outcomes else "",
@@ -108,8 +111,8 @@ def _options(words: Sequence[str]) -> list[str]:
 
 
 def _unbroken(text: str) -> str:
-    """A text whose lines end before no per cent sign."""
-    return text.replace(" %", f"{NBSP}%")
+    """A text whose lines do not end between a number and its unit."""
+    return _BEFORE_UNIT.sub(NBSP, text)
 
 
 def _chapter(outcome: StudyOutcome, name: str, title: str, apart: bool) -> dict[str, object]:
@@ -133,7 +136,7 @@ def _chapter(outcome: StudyOutcome, name: str, title: str, apart: bool) -> dict[
         "figures": drawn,
         "card": _picture(figures[0].draw(f"{name}-card")) if figures else "",
         "table": named(shown),
-        "notes": [named(note) for note in study.notes(rows)] if rows else [],
+        "notes": [_unbroken(named(note)) for note in study.notes(rows)] if rows else [],
         "legend": table.legend(study.columns, study.shown(rows)),
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,
         "seconds": duration(outcome.seconds),
