@@ -177,7 +177,7 @@ def test_a_page_says_the_answer_and_names_devices_as_people_do() -> None:
     assert text.count("H100 CUDA wins by 10\u00a0%") == 2, "on the card too, and no line ends before the sign"
     assert "H100 CUDA: it wins; cuda:01 and cuda:0:1 are others" in text
     assert '<td class="text">H200 CUDA</td>' in text
-    assert "<li>31.9 µs</li>" in text
+    assert "<li>31.9\u00a0µs</li>" in text
     assert "<code>portatile study invented a <span>--of</span> 1 <span>--device</span> cuda:0</code>" in text, (
         "no word breaks at its hyphens"
     )
