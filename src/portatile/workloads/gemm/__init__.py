@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from itertools import islice
 
 from portatile import dtypes
-from portatile.records import Config, DeviceInfo, Plan, Problem, Value
-from portatile.space import ParameterSpace
-from portatile.workloads.gemm import foreign, forms, plan, presets, reference, space, waste
-from portatile.workloads.gemm.product import Product
+from portatile.records import Config, DeviceInfo, Problem, Value
+from portatile.workloads.gemm import foreign, forms, presets, reference, waste
+from portatile.workloads.gemm.by_forms import ProductByForms
 from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
 _CONTENDERS = 12  # that are timed beside the default
 
 
-class Gemm(Product):
+class Gemm(ProductByForms):
     """Matrix product: C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for matrices with contiguous rows.
 
     A is stored m x k, or k x m with ``trans_a="T"``; B is stored k x n, or n x k with ``trans_b="T"``. C is the conjugate
@@ -29,15 +28,6 @@ class Gemm(Product):
     dtypes = dtypes.PRODUCTS
 
     presets = presets.PRESETS
-    meanings = forms.meanings()
-
-    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The configurations that are legal for the problem on the device."""
-        return space.build(problem, device)
-
-    def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The best known configuration for the kind of device and the size; always legal."""
-        return forms.default(problem, device).config()
 
     def contenders(self, problem: Problem, device: DeviceInfo) -> list[Config]:
         """The configurations that the estimate ranks first, and other forms' defaults; none unless the GPU's constants are known."""
@@ -47,10 +37,6 @@ class Gemm(Product):
         legal = self.space(problem, device)
         return list(islice((config for config in candidates if config in legal), _CONTENDERS))
 
-    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Packing where asked for, the product, and with split k the reduction."""
-        return plan.build(problem, forms.read(config), device)
-
     def preset(self, name: str, problem: Problem) -> Config:
         """The published blocking of that name, in the problem's element type."""
         return presets.preset(name, problem.dtype)
@@ -59,25 +45,9 @@ class Gemm(Product):
         """CLBlast's parameters in those of this workload."""
         return foreign.translated(config)
 
-    def explained(self, config: Config) -> Mapping[str, str]:
-        """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
-        return forms.explained(config)
-
-    def canonical(self, config: Config) -> Config:
-        """The configuration with the parameters that do something in its form, whenever it was recorded."""
-        return forms.canonical(config)
-
-    def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """The configuration without instructions and local memory that the device lacks, as its form says."""
-        return forms.read(config).lowered(device).config()
-
     def bound(self, problem: Problem, config: Config) -> float:
         """Rounding of a sum of k products split into parts; see ``reference.bound``."""
         return reference.bound(problem, forms.read(config).roundings(problem.sizes["k"]))
-
-    def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """Tiles past the edges of C, steps past k, and multiprocessors that wait for the last group."""
-        return waste.waste(problem, forms.read(config), device)
 
     def loss(self, problem: Problem, device: DeviceInfo) -> float:
         """Little where the default comes from an estimate that was fitted to timings of such a device."""

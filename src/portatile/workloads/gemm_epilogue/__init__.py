@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import dtypes
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
-from portatile.space import ParameterSpace
+from portatile.records import Config, Layout, Problem, Value
 from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import operands
-from portatile.workloads.gemm import epilogue, forms, plan, space, waste
+from portatile.workloads.gemm import epilogue, forms
 from portatile.workloads.gemm import reference as of_gemm
-from portatile.workloads.gemm.product import Product
+from portatile.workloads.gemm.by_forms import ProductByForms
 
 
-class GemmEpilogue(Product):
+class GemmEpilogue(ProductByForms):
     """C (m x n) = activation(s_i t_j alpha op(A) op(B) + beta C + bias), of real types, in the launches of a product.
 
     The vectors ``scale_a`` (s, one for each row), ``scale_b`` (t, one for each column) and ``bias``, for each row or column as the option
@@ -29,12 +28,11 @@ class GemmEpilogue(Product):
     """
 
     name = "gemm_epilogue"
-    options: Mapping[str, tuple[Value, ...]] = {**Product.options, **epilogue.CHOICES}
+    options: Mapping[str, tuple[Value, ...]] = {**ProductByForms.options, **epilogue.CHOICES}
     dtypes = tuple(
         name for name in dtypes.PRODUCTS if not name.startswith(("complex", "tfloat")) and dtypes.product(name).scalar != "int32"
     )
     operands = (Operand("a"), Operand("b"), *(Operand(name) for name in epilogue.VECTORS), Operand("c", "inout"))
-    meanings = forms.meanings()
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """A, B and C as they are stored; a vector is a row, and has no elements where it is not there."""
@@ -47,30 +45,6 @@ class GemmEpilogue(Product):
         types = dtypes.product(problem.dtype)
         known = operand in epilogue.VECTORS
         return epilogue.element(operand, types, problem.options["narrow"]) if known else super().element(problem, operand)
-
-    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The configurations that are legal for the problem on the device."""
-        return space.build(problem, device)
-
-    def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The default of the product; always legal."""
-        return forms.default(problem, device).config()
-
-    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """The product's steps; the last one forms the elements of C."""
-        return plan.build(problem, forms.read(config), device)
-
-    def explained(self, config: Config) -> Mapping[str, str]:
-        """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
-        return forms.explained(config)
-
-    def canonical(self, config: Config) -> Config:
-        """The configuration with the parameters that do something in its form, whenever it was recorded."""
-        return forms.canonical(config)
-
-    def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """The configuration without instructions and local memory that the device lacks, as its form says."""
-        return forms.read(config).lowered(device).config()
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands as those of ``gemm``, and random vectors."""
@@ -114,10 +88,6 @@ class GemmEpilogue(Product):
         function = epilogue.FUNCTION * operands.unit_roundoff(kind) if problem.options["activation"] in epilogue.ROUNDED else 0.0
         last = types.result.unit if types.result.stored not in ("float", "double") else 0.0
         return (epilogue.LIPSCHITZ * sums + function) * (1 + last) + last * epilogue.LIPSCHITZ
-
-    def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """The waste as for ``gemm``."""
-        return waste.waste(problem, forms.read(config), device)
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """The operands that are read, as for ``gemm``, and the vectors."""
