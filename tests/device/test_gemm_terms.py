@@ -65,7 +65,7 @@ def kept(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
     largest = np.abs(held).max(axis=1, keepdims=True, initial=2.0**-149)
     scaled = np.ldexp(held, np.minimum(15 - np.frexp(largest)[1], 126))
     missed = np.abs(scaled - scaled.astype(np.float16).astype(np.float64))
-    found: NDArray[np.bool_] = finite & (missed <= error.missed(rows.shape[1]) * np.abs(scaled)).all(axis=1)
+    found: NDArray[np.bool_] = finite & (missed <= error.dropped_share(rows.shape[1]) * np.abs(scaled)).all(axis=1)
     return found
 
 

@@ -66,7 +66,7 @@ def test_integers_are_shown_with_all_digits() -> None:
 
 
 def test_what_may_keep_a_kernel_from_ending_is_told() -> None:
-    task = {text: isolated_run._why_late(Source("k.cl", text)) for text in ("barrier(CLK_LOCAL_MEM_FENCE);", "for (;;) {}")}
+    task = {text: isolated_run._hint_on_hang(Source("k.cl", text)) for text in ("barrier(CLK_LOCAL_MEM_FENCE);", "for (;;) {}")}
     assert list(task.values()) == ["does every work-item of a group reach each barrier? ", ""]
 
 
