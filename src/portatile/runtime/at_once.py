@@ -99,12 +99,12 @@ def _taken(devices: Devices, highs: Sequence[int]) -> list[ReadyPart]:
     return taken if all(map(_fits, taken)) else []
 
 
-def _fits(ready_part: ReadyPart) -> bool:
+def _fits(taking: ReadyPart) -> bool:
     """Whether the device holds its part."""
-    one = ready_part.task
-    temporaries = ready_part.ready.executable.plan.temporaries
+    one = taking.task
+    temporaries = taking.ready.executable.plan.temporaries
     sizes = [nbytes(one, name) for name in one.matrices]
-    return sum(sizes) <= _LITTLE and not memory_limit.too_large(ready_part.engine.device, (*sizes, *(one.nbytes for one in temporaries)))
+    return sum(sizes) <= _LITTLE and not memory_limit.too_large(taking.engine.device, (*sizes, *(one.nbytes for one in temporaries)))
 
 
 def remember(key: Hashable, devices: Devices, parts: Sequence[ReadyPart], observer: Observer) -> None:
@@ -121,7 +121,7 @@ def _without_arrays(task: Task) -> Task:
     return replace(task, matrices={}, scalars={}, common=None)
 
 
-def repeat(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
+def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
     """Compute a call in the parts of an earlier one of its kind; False, without a result, where the split has to be decided again.
 
     That is after ``_AGAIN`` calls, because another way may be faster now, and after a failure of a device.
@@ -152,16 +152,14 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
     """Compute all parts; returns the time of each. Raises the exception of a device after all parts have ended."""
     began = time.perf_counter()
     with ExitStack() as stack:
-        for engine in sorted(
-            (ready_part.engine for ready_part in parts), key=lambda engine: engine.device.info.id
-        ):  # as other threads take them
+        for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
             stack.enter_context(engine.lock)
         begun = list[_Begun]()
-        for ready_part in parts:
-            with ready_part.engine.device.current():
-                begun.append(_Begun(stack, ready_part))
-        for one, ready_part in zip(begun, parts, strict=True):
-            with ready_part.engine.device.current():
+        for taking in parts:
+            with taking.engine.device.current():
+                begun.append(_Begun(stack, taking))
+        for one, taking in zip(begun, parts, strict=True):
+            with taking.engine.device.current():
                 one.compute()
         waiting = list(begun)
         while waiting:  # in the order in which they end: a device that is waited for too late seems slower than it is
@@ -205,12 +203,12 @@ _known: dict[Hashable, _Known] = {}
 class _Begun:
     """A part whose large operands are under way; ``compute`` queues the rest, kernels, and its result's way back where that is locked."""
 
-    def __init__(self, stack: ExitStack, ready_part: ReadyPart) -> None:
+    def __init__(self, stack: ExitStack, taking: ReadyPart) -> None:
         self.began = time.perf_counter()
-        self._ready_part, self._task = ready_part, ready_part.task
-        device = ready_part.engine.device
+        self._taking, self._task = taking, taking.task
+        device = taking.engine.device
         self._queue: Queue = device.default_queue()
-        stack.enter_context(InFlight(ready_part.engine.in_flight, self._queue, tuple(self._task.matrices.values())))
+        stack.enter_context(InFlight(taking.engine.in_flight, self._queue, tuple(self._task.matrices.values())))
         self._memories: dict[str, Memory] = {}
         self._small: list[tuple[Memory, Any]] = []
         for name, stored in self._task.matrices.items():
@@ -234,7 +232,7 @@ class _Begun:
         """Queue the rest of the work, after the large operands of all parts were queued."""
         for memory, array in self._small:
             self._queue.send(memory, array)
-        self._ready_part.ready.run(self._queue, self._memories, self._task.scalars)
+        self._taking.ready.run(self._queue, self._memories, self._task.scalars)
         self._target: Any = self._task.matrices[self._task.output].array
         self._memory = self._memories[self._task.output]
         rows = _rows(self._target)

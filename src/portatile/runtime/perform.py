@@ -104,7 +104,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
     key = _kind(request, chosen)
-    if key is not None and at_once.repeat(key, request.operands, request.scalars):
+    if key is not None and at_once.again(key, request.operands, request.scalars):
         return None
     problem = _problem(request)
     matrices = dict(zip(problem.layout, request.operands, strict=True))
