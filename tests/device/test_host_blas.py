@@ -14,6 +14,8 @@ from portatile.errors import ArgumentError
 from portatile.runtime import host_blas, host_race, numpy_products, perform, recorded
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 
 @pytest.fixture(autouse=True)
 def nothing_selected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

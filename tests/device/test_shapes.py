@@ -14,15 +14,13 @@ SHAPES = "m,n,k\n33,21,17\n40,21,17\n33,30,20\n"
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
+def file(own_directories: None, tmp_path: Path) -> str:
     path = tmp_path / "shapes.csv"
     path.write_text(SHAPES)
     return str(path)
 
 
-@pytest.mark.lengthy
+@pytest.mark.unoptimised
 @pytest.mark.drawn(1 / 6)
 def test_shapes_share_what_they_find(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["tune", "matmul", "--shapes", file, "--budget", "15", "--strategy", "random", "--json"]
