@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 import portatile
 from support.unoptimised import environment
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if _BLOCK.search(page.read_text())]
 
 
 def test_there_are_examples() -> None:
@@ -28,6 +32,17 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
     )
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.strip()
+
+
+@pytest.mark.drawn(1 / 8)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    """The Python of a page, from its first block to its last, as one program."""
+    (tmp_path / "page.py").write_text("\n".join(_BLOCK.findall(page.read_text())))
+    completed = subprocess.run(
+        [sys.executable, "page.py"], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+    assert completed.returncode == 0, completed.stderr
 
 
 FUNCTIONS = [name for name in portatile.__all__ if inspect.isfunction(getattr(portatile, name))]
