@@ -32,8 +32,7 @@ _NEAR = 1.25  # times slower that a device is taken to be at most beside others 
 _LITTLE = 0.03  # of the work: devices that would do less than this together are left out
 _MAKING = 0.05  # of a split's seconds, up to which making pieces of new shapes ready does not count
 _LONG = 10.0  # seconds, beside which compiling and allocating take little
-_TINY = 1e6
-"""Flops of a problem that is not shared: any device takes less for them than a split does for its threads."""
+_TINY = 1e6  # flops of a problem that is not shared: any device takes less for them than a split does for its threads
 REMOTE = "remote"
 """Where some operands lie that have to travel to a device."""
 LOCKED = "locked"
@@ -268,10 +267,8 @@ def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[D
     without = rates.seconds(participants[0].info, task.problem, task.all.replace(f"with {every}", f"with {fewer}"))
     if together is None or without is None or without >= together:
         return None
-    return (
-        participants,
-        f"left out because the others are faster alone: {', '.join(one.info.id for one in devices if one not in participants)}",
-    )
+    others = ", ".join(one.info.id for one in devices if one not in participants)
+    return participants, f"left out because the others are faster alone: {others}"
 
 
 def _little(alone: Mapping[str, ExpectedTime]) -> float:
