@@ -15,11 +15,15 @@ from support.checking import check, maybe
 from support.seeds import DRAWS, new_seed
 
 STACKS = {"trmm_batched", "symm_batched", "syrk_batched", "syr2k_batched"}  # whose kernels are those of one problem
-CASES = [
-    pytest.param(name, dtype, marks=[] if dtype in ("float32", "float64") and name not in STACKS else pytest.mark.drawn(1 / 8))
-    for name in workloads.names()
-    for dtype in workloads.get(name).dtypes
-]
+FOR_MATRIX_UNITS = {"gemm_residues", "gemm_terms"}  # what no user of a processor gets
+
+
+def _marks(name: str, dtype: str) -> list[pytest.MarkDecorator]:
+    usual = dtype in ("float32", "float64") and name not in STACKS
+    return [pytest.mark.drawn(1 / 8)] * (not usual) + [pytest.mark.unoptimised] * (name in FOR_MATRIX_UNITS)
+
+
+CASES = [pytest.param(name, dtype, marks=_marks(name, dtype)) for name in workloads.names() for dtype in workloads.get(name).dtypes]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
