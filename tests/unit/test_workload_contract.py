@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -102,13 +102,26 @@ def test_it_describes_itself(name: str) -> None:
     assert workload.awkward(square(workload, 64)), "no awkward problems: its variants would be verified on regular shapes only"
 
 
-@pytest.mark.parametrize("kind", DEVICES)
-@pytest.mark.parametrize("name", NAMES)
-def test_the_default_is_legal(name: str, kind: str) -> None:
-    workload, info = workloads.get(name), DEVICES[kind]
-    for problem in problems(workload):
-        config = workload.default(problem, info)
-        assert workload.space(problem, info).violated(config) is None, f"{config} for {problem}"
+@dataclass(frozen=True)
+class Planned:
+    """A workload's problems on a device, each with its default configuration and plan."""
+
+    workload: Workload
+    info: DeviceInfo
+    cases: tuple[tuple[Problem, Config, Plan], ...]
+
+
+@pytest.fixture(scope="module", params=itertools.product(NAMES, DEVICES), ids="-".join)
+def planned(request: pytest.FixtureRequest) -> Planned:
+    """Made once for the tests below, which pytest runs one after another for each."""
+    workload, info = workloads.get(request.param[0]), DEVICES[request.param[1]]
+    configured = [(problem, workload.default(problem, info)) for problem in problems(workload)]
+    return Planned(workload, info, tuple((problem, config, workload.plan(problem, config, info)) for problem, config in configured))
+
+
+def test_the_default_is_legal(planned: Planned) -> None:
+    for problem, config, _ in planned.cases:
+        assert planned.workload.space(problem, planned.info).violated(config) is None, f"{config} for {problem}"
 
 
 @pytest.mark.parametrize("kind", DEVICES)
@@ -122,27 +135,20 @@ def test_the_default_keeps_to_small_devices(name: str, kind: str) -> None:
         assert workload.space(problem, info).violated(config) is None, f"{config} for {problem}"
 
 
-@pytest.mark.parametrize("kind", DEVICES)
-@pytest.mark.parametrize("name", NAMES)
-def test_plans_are_data(name: str, kind: str) -> None:
+def test_plans_are_data(planned: Planned) -> None:
     """Problem, configuration and plan survive a trip through JSON."""
-    workload, info = workloads.get(name), DEVICES[kind]
-    for problem in problems(workload):
-        config = workload.default(problem, info)
-        plan = workload.plan(problem, config, info)
+    workload, info = planned.workload, planned.info
+    for problem, config, plan in planned.cases:
         assert from_json(to_json(plan), Plan) == plan
         assert from_json(to_json(problem), Problem) == problem
         assert workload.plan(from_json(to_json(problem), Problem), from_json(to_json(config), dict), info) == plan  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("kind", DEVICES)
-@pytest.mark.parametrize("name", NAMES)
-def test_plans_bind_what_there_is(name: str, kind: str) -> None:
+def test_plans_bind_what_there_is(planned: Planned) -> None:
     """Arguments name operands, temporaries and scalars that exist, in roles that agree; sizes are multiples of work-groups."""
-    workload, info = workloads.get(name), DEVICES[kind]
+    workload, info = planned.workload, planned.info
     roles = {operand.name: operand.role for operand in workload.operands}
-    for problem in problems(workload):
-        plan = workload.plan(problem, workload.default(problem, info), info)
+    for _, _, plan in planned.cases:
         temporaries = {temporary.name for temporary in plan.temporaries}
         assert not temporaries & set(roles)
         assert all(temporary.nbytes > 0 for temporary in plan.temporaries)
