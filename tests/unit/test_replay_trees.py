@@ -40,6 +40,7 @@ def test_planted_changes_are_found(planted: Path, tmp_path: Path) -> None:
     reasons.write_text('[[accepted]]\ncase = "stream/*"\nlines = "x_memory|text|cuda"\nreason = "planted"\n')
     words = [str(SCRIPTS / "replay"), str(planted), "--json", "--seed", "3", "--reasons", str(reasons), "--show", "1000"]
     words += ["--problems", "15", "--configs", "1", "--jobs", "1", "--no-recorded"]
+    words += [f"--workload={name}" for name in ("stream", "matmul", "peak", "syrk")]
     run = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert run.returncode == 1, run.stderr
     report = json.loads(run.stdout)
