@@ -4,7 +4,8 @@
      vectors     stored with k slow, 16 bytes at a time
      elements    stored with k slow, an element at a time, for storage that is not aligned
      pairs       the same, two elements at a time, for storage that is aligned to two
-     shifted     stored with k slow, rows that begin anywhere: the 16 bytes that hold them, so that row kk lies kk SHIFT % 4 elements on
+     shifted     stored with k slow, rows that begin anywhere: the 16 bytes that hold them, so that row kk lies kk SHIFT elements on, modulo
+                 those of a vector
      columns     stored with k fast, an element at a time, transposed on the way
      complexes   the same of complex elements, of which the real and the imaginary part become neighbours across k; for matrix
                  instructions kept along k
@@ -35,15 +36,16 @@
 {% macro skew(kk) %}{{ "((%s) & 3) * 4" % kk if spread else "((%s) & 6) * 2" % kk }}{% endmacro %}
 {# ... in line `i` #}
 {% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB, together] | min // vector - 1) * vector) }}{% endmacro %}
-{# ... and how far on row `kk` of a shifted tile begins: tiles begin at a multiple of four steps of k #}
-{% macro begins(x, kk) %}(({{ kk }}) * {{ shift_of[x] }} & 3){% endmacro %}
+{# ... and how far on row `kk` of a shifted tile begins: tiles begin at a multiple of a vector's steps of k. Those rows are a vector longer than
+   the tile, so that pairs for matrix instructions lie in different banks as they are #}
+{% macro begins(x, kk) %}(({{ kk }}) * {{ shift_of[x] }} & {{ vector - 1 }}){% endmacro %}
 {# where element `i` across k of step `kk` lies in the tile #}
 {% macro spot(source, pitch, kk, i, x="") %}
 {{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in lines
    else "((%s) & -2) * %d + ((%s) * 2 ^ ((%s) & 2) * 4) + ((%s) & 1)" % (i, KB, kk, i, i) if source in complex_lines
+   else "(%s) * %s + %s + %s" % (kk, pitch, i, begins(x, kk)) if source == "shifted"
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, turn("%s / %d" % (kk, vector))) if source == "transposed"
-   else "(%s) * %s + %s + %s" % (kk, pitch, i, begins(x, kk)) if source == "shifted"
    else "(%s) * %s + %s" % (kk, pitch, i) }}
 {%- endmacro %}
 {# steps of k that a copy brings, and elements across k #}
@@ -110,10 +112,12 @@
                 const int kk = {{ x }}_k + s * {{ items // per }};
 {{ copy_shifted(x, pitch, ld, first, end, "kk", x ~ "_i") }}
             }
-#pragma unroll
-            for (int kk = item; kk < {{ KB }}; kk += {{ items }}) {
+{% for later in range(0, KB, items) %}
+            if (item < {{ KB - later }}) {
+                const int kk = item + {{ later }};
 {{ copy_shifted(x, pitch, ld, first, end, "kk", wide) }}
             }
+{% endfor %}
 {% else %}
 {% set slots = KB * (per + 1) %}
 #pragma unroll
