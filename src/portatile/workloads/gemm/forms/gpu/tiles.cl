@@ -92,6 +92,11 @@
 {% endif %}
 {% if source != "transposed" and held(source) %}
     {{ real if width == 1 else real ~ width }} {{ x }}_held[{{ (KB * wide // width + items - 1) // items }}];
+{% if noted(wide, width) %}
+#ifdef PORTATILE_OPENCL
+    uint {{ x }}_there = 0;  // which of them are no zeros
+#endif
+{% endif %}
 {% endif %}
 {% if source != "transposed" and not MMA and source not in lines %}
     const int {{ x }}_spot = {{ spot(source, pitch, x ~ "_k", x ~ "_i") }};
@@ -160,12 +165,35 @@
 {% endmacro %}
 {# slot `s` of those that a work-item copies along a row of k, kept inside the operand #}
 {% macro inside(x, edge) %}{{ "min(s, %s_last)" % x if edge else "s" }}{% endmacro %}
+{# Elements outside go through registers as zeros. OpenCL's compiler makes a branch of a question whether to load, and so waits for each element:
+   there all are loaded, from an address that may be read, and which of them become zeros is noted in the bits of a word #}
+{% macro noted(wide, width) %}{{ "1" if KB * wide // width <= 32 * items }}{% endmacro %}
 {# what is done with an element or some of one tile: an asynchronous copy; a load to a register, or the store of what it brought #}
-{% macro move(what, x, width, to, from, condition) %}
+{% macro move(what, x, wide, width, to, from, condition) %}
 {% set type = real if width == 1 else real ~ width %}
+{% set bits = condition and noted(wide, width) %}
 {% if what == "copy" %}
 {{ copy(width * itemsize, to, from, condition) }}
-{%- elif what == "load" %}
+{%- elif bits %}
+
+#ifdef PORTATILE_OPENCL
+{% if what == "load" %}
+                {
+                    const int there = {{ condition }};
+                    {{ x }}_held[s] = *(__global const {{ type }}*)(there ? {{ from }} : {{ x }}_base + {{ x }}_offset);
+                    {{ x }}_there = ({{ x }}_there & ~(1u << s)) | (uint)(there != 0) << s;
+                }
+{% else %}
+                *(__local {{ type }}*)({{ to }}) = {{ x }}_there >> s & 1 ? {{ x }}_held[s] : ({{ type }})(0);
+{% endif %}
+#else
+{% if what == "load" %}
+                {{ x }}_held[s] = {{ condition }} ? *(__global const {{ type }}*)({{ from }}) : ({{ type }})(0);
+{% else %}
+                *(__local {{ type }}*)({{ to }}) = {{ x }}_held[s];
+{% endif %}
+#endif
+{% elif what == "load" %}
 {{ x }}_held[s] = {{ condition ~ " ? " if condition }}*(__global const {{ type }}*)({{ from }}){{ " : (%s)(0)" % type if condition }}
 {%- else %}
 *(__local {{ type }}*)({{ to }}) = {{ x }}_held[s]
@@ -188,7 +216,7 @@
 {% set from = "%s_at + s * %d" % (x, items * width) if source == "panel"
          else "%s_at + (long)%s * (%s * %d)" % (x, inside(x, edge) if along(source) else "s", ld, jump) %}
 {% set within = "k_next + %s_k%s < k1" % (x, "" if along(source) else " + s * %d" % jump) %}
-                {{ move(what, x, width, x ~ "_to + " ~ to, from, within if ends else "") }};
+                {{ move(what, x, wide, width, x ~ "_to + " ~ to, from, within if ends else "") }};
 {% else %}
                 const int slot = item + s * {{ items }};
 {% if along(source) %}
@@ -199,7 +227,7 @@
                 __global const {{ real }}* from = {{ x }}_at + {{ "s * %d" % (items * width) if source == "panel" else "(long)(kk - %s_k) * %s + (i - %s_i)" % (x, ld, x) }};
 {% endif %}
                 if (slot < {{ slots }})
-                    {{ move(what, x, width, x ~ "_to + " ~ spot(source, pitch, "kk", "i"), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge or ends else "") }};
+                    {{ move(what, x, wide, width, x ~ "_to + " ~ spot(source, pitch, "kk", "i"), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge or ends else "") }};
 {% endif %}
             }
 {% endmacro %}
