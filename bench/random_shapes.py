@@ -10,10 +10,11 @@ which are those of problems: bfloat16, int8, float8_e4m3fn:bfloat16. Two times a
 graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b, out=out)`` one after the other, with the host's time in it. On a
 GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's; operands of eight bits are padded for it beforehand. On a CPU the
 peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1 is a tenth
-faster. The GPU multiplies the first ``--bursts`` products through each of the back ends that ``--buffers`` names too, in Buffers: bursts of
-calls that the host queues while the device is busy, by portatile's clock, less those of one call. So NVIDIA's OpenCL and CUDA are timed
-alike, in turn with the replayed graphs; the ratio of the two is given too. Every result is checked against the peer's before it is timed.
-Several devices, which are to be alike, share the products, each in a process of its own.
+faster. The GPU multiplies the first ``--bursts`` products through each of the back ends that ``--buffers`` names too, in Buffers, alike
+through NVIDIA's OpenCL and CUDA and in turn with the replayed graphs: ``buffers``, calls one behind the other, and ``apart``, each behind a
+small fill, whose time is taken off (bursts.py). Calls through CUDA begin before the one before has ended, but not behind a fill; so of
+those apart the time is that of the kernels, and the ratio of both back ends is given of either. Every result is checked against the peer's
+before it is timed. Several devices, which are to be alike, share the products, each in a process of its own.
 PORTATILE_TIME_UNTUNED=off shows what is chosen without timing.
 """
 
@@ -36,18 +37,17 @@ from typing import Any
 import numpy as np
 
 import portatile
+from bursts import Bursts
 from measure import facts, parser, print_table, save, slug, until_stopped
-from portatile import Buffer, cache, device, dtypes, flat_plans, program, settings, workloads
-from portatile.device.clock import back_to_back
+from portatile import cache, device, dtypes, flat_plans, program, settings, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo
 from portatile.workload import Workload
 from portatile.workloads import precisions
 from tensor_products import Shape, Tensors
 
-AHEAD, FILLS = 1 << 30, 2  # bytes that a device fills while the host queues a burst, and how often
-BACKENDS, OPENCL_OVER_CUDA = ("buffers on cuda", "buffers on opencl"), "OpenCL over CUDA"
-BURST, TRIES = 40, 5  # calls of it, at most, and how often it is repeated where the host was disturbed
+BACKENDS = ("buffers on cuda", "buffers on opencl")
+OPENCL_OVER_CUDA = {"buffers": "OpenCL over CUDA", "apart": "OpenCL over CUDA, apart"}
 ALIGNMENTS = (1, 4, 8)
 LETTERS = ("N", "T")
 ROUNDS = 8  # as many in which a way goes first as in which it does not
@@ -102,68 +102,6 @@ def turns(calls: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[s
     return samples
 
 
-class Bursts:
-    """Calls on Buffers of one device, timed by portatile's clock."""
-
-    def __init__(self, opened: device.Device) -> None:
-        self.device = opened
-        self._queue, self._clock = self.device.default_queue(), self.device.queue(profiling=True)
-        self._ahead = self.device.allocate(AHEAD)
-        self._covered = min(self._filling() for _ in range(3))
-
-    @property
-    def way(self) -> str:
-        """What its samples are called."""
-        return f"buffers on {self.device.info.backend}"
-
-    def call(self, product: Tensors) -> Callable[[], float]:
-        """What gives the seconds of a call, which is checked first: those of a burst less those of a single call, over the calls between,
-        so that neither the wait for the first one nor the news of the last one counts.
-        """
-        sides = [Buffer.from_numpy(side, self.device) for side in product.on_host()]
-        given = [side if tensor.is_contiguous() else side.T for side, tensor in zip(sides, product.sides, strict=True)]
-        element = dtypes.product(product.shape.dtype).result
-        out = Buffer.from_numpy(np.full((product.shape.m, product.shape.n), np.nan if element.unit else -1, element.numpy), self.device)
-
-        def call() -> None:
-            portatile.matmul(*given, out=out)
-
-        call()
-        call()  # an untuned product that comes again may be timed first
-        product.check(np.abs(out.numpy().astype(np.float64) - product.peer.double().cpu().numpy()).max(), self.device.info.id)
-        once = min(back_to_back(self._queue, self._clock, call, 1) for _ in range(3))
-        count = max(2, min(BURST, round(2e-3 / once)))
-        return lambda: (self._burst(call, count + 1) - self._burst(call, 1)) / count
-
-    def _burst(self, call: Callable[[], None], count: int) -> float:
-        """Seconds of so many calls, which the host queues while the device is busy; again where the host was too slow for that."""
-        queued = 0.0
-
-        def noted() -> None:
-            nonlocal queued
-            call()
-            queued = time.perf_counter()
-
-        for _ in range(TRIES):
-            self._fill()
-            began = time.perf_counter()
-            seconds = back_to_back(self._queue, self._clock, noted, count) * count
-            if queued - began < self._covered:
-                break
-        return seconds
-
-    def _fill(self) -> None:
-        for _ in range(FILLS):
-            self._clock.fill(self._ahead, b"\x00\x00\x80\x3f")
-
-    def _filling(self) -> float:
-        """Seconds that the device is busy before a burst."""
-        began = time.perf_counter()
-        self._fill()
-        self._clock.finish()
-        return time.perf_counter() - began
-
-
 def on_gpu(shape: Shape, selector: str, bursts: Sequence[Bursts] = ()) -> dict[str, Any]:
     """Samples through PyTorch tensors: ``device`` and ``arrays`` of portatile and of cuBLAS, seconds a call; and those of ``bursts``,
     each beside the same samples of the peer.
@@ -176,8 +114,9 @@ def on_gpu(shape: Shape, selector: str, bursts: Sequence[Bursts] = ()) -> dict[s
         replays = {name: product.replay(name, count) for name in product.calls}
     except RuntimeError as error:
         return found | {"capture": str(error).splitlines()[0]}
-    taken = turns(replays | {burst.way: burst.call(product) for burst in bursts})
-    return found | {"device": _beside_peer(taken, "portatile")} | {burst.way: _beside_peer(taken, burst.way) for burst in bursts}
+    through = {way: call for burst in bursts for way, call in burst.calls(product).items()}
+    taken = turns(replays | through)
+    return found | {"device": _beside_peer(taken, "portatile")} | {way: _beside_peer(taken, way) for way in through}
 
 
 def _beside_peer(taken: dict[str, list[float]], name: str) -> dict[str, list[float]]:
@@ -219,15 +158,16 @@ def on_cpu(shape: Shape, selector: str | None) -> dict[str, Any]:
 
 def ways(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The ways in which rows were timed."""
-    return [way for way in ("device", "arrays", *BACKENDS, OPENCL_OVER_CUDA) if any(row.get(way) for row in rows)]
+    return [way for way in ("device", "arrays", *BACKENDS, *OPENCL_OVER_CUDA.values()) if any(row.get(way) for row in rows)]
 
 
 def ratios(samples: dict[str, dict[str, list[float]]]) -> dict[str, float]:
-    """Of each way of timing the peer's median over portatile's; and that of Buffers on CUDA over that of Buffers on OpenCL."""
+    """Of each way of timing the peer's median over portatile's; and those of Buffers on CUDA over those of Buffers on OpenCL."""
     found = {way: statistics.median(taken["peer"]) / statistics.median(taken["portatile"]) for way, taken in samples.items()}
-    if all(way in samples for way in BACKENDS):
-        cuda, opencl = (statistics.median(samples[way]["portatile"]) for way in BACKENDS)
-        found[OPENCL_OVER_CUDA] = cuda / opencl
+    for manner, name in OPENCL_OVER_CUDA.items():
+        if all(f"{manner} on {backend}" in samples for backend in ("cuda", "opencl")):
+            cuda, opencl = (statistics.median(samples[f"{manner} on {backend}"]["portatile"]) for backend in ("cuda", "opencl"))
+            found[name] = cuda / opencl
     return found
 
 

@@ -15,7 +15,7 @@ def from_results(folder: Path) -> Iterator[Table]:
 
     found = list(runs("random_shapes", folder))
     kinds = {(processor(run.document["device"]), _narrow(run.document["rows"])) for run in found}
-    for buffers, shown in ((False, ("device", "arrays")), (True, (*BACKENDS, OPENCL_OVER_CUDA))):
+    for buffers, shown in ((False, ("device", "arrays")), (True, (*BACKENDS, *OPENCL_OVER_CUDA.values()))):
         for device, narrow in sorted(kinds):
             of_kind = [run for run in found if (processor(run.document["device"]), _narrow(run.document["rows"])) == (device, narrow)]
             suitable = [run for run in of_kind if any(way in shown for way in ways(run.document["rows"]))]

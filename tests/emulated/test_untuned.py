@@ -27,7 +27,7 @@ def test_a_product_is_timed_once(gpu: Device, own_directories: None, monkeypatch
     monkeypatch.setattr(untuned, "back_to_back", lambda queue, clock, run, runs: ran.append(1) or burst(queue, clock, run, 1))
     engine = Engine(gpu)
     prepared = engine.prepare_again(problem)
-    assert len(ran) == 3 * len(set(map(str, [prepared.choice.config, *offered[:2], gemm.default(problem, gpu.info)])))
+    assert len(ran) == 4 * len(set(map(str, [prepared.choice.config, *offered[:2], gemm.default(problem, gpu.info)])))
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((6, 7), np.float32), rng.standard_normal((7, 5), np.float32)
     arrays = {"a": a, "b": b, "c": np.full((6, 5), np.nan, np.float32)}

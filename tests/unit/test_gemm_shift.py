@@ -12,7 +12,7 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Layout, Problem
 from portatile.workloads.gemm.forms.gpu import default, ranking
 from portatile.workloads.gemm.forms.gpu.costs import known
-from portatile.workloads.gemm.forms.gpu.point import Gpu, pipeline
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.forms.gpu.sources import shifts
 from support.checking import check
 from support.compiling import Interpreted
@@ -21,6 +21,7 @@ from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
 
 TILE = replace(pipeline(4, (8, 8), (1, 1), 8, 3, 4), SHIFT=True)
+PAIRS = replace(matrix((1, 2), (2, 1), 16, 3), SHIFT=True)  # of float64, for matrix instructions
 CASES: dict[str, tuple[Gpu, str, tuple[int, int, int]]] = {
     "both": (TILE, "TN", (37, 33, 21)),
     "rows two apart": (replace(TILE, DOUBLE=0), "TN", (34, 66, 19)),
@@ -32,6 +33,13 @@ CASES: dict[str, tuple[Gpu, str, tuple[int, int, int]]] = {
     "vectors that no work-items divide": (replace(TILE, TBC=4, KG=2, KB=16, TCR=3), "NN", (33, 43, 21)),
     "shared sums": (replace(TILE, SPLIT_K=3, JOIN=True), "TN", (37, 30, 47)),
     "steps that are not all unrolled": (replace(TILE, KB=16, UNROLL=4), "TN", (31, 33, 37)),
+    "pairs of both": (PAIRS, "TN", (35, 33, 37)),
+    "pairs, rows and columns as they are": (replace(matrix((2, 1), (1, 2), 16, 3, 2, 4), SHIFT=True), "TT", (35, 33, 19)),
+    "pairs of one of two": (replace(PAIRS, KB=32, KG=2, STAGES=2), "TN", (34, 33, 50)),
+    "pairs, the other along k": (replace(PAIRS, DOUBLE=0), "NN", (33, 35, 29)),
+    "pairs of shared sums": (replace(PAIRS, SPLIT_K=3, JOIN=True), "TN", (37, 31, 47)),
+    "pairs, steps that are not all unrolled": (replace(PAIRS, KB=32, UNROLL=16), "TN", (31, 33, 37)),
+    "pairs of sixteen steps": (replace(PAIRS, KB=32, DOUBLE=0, MMA_SHAPE="16x8x16"), "TN", (31, 33, 37)),
 }
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 
@@ -41,7 +49,7 @@ needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f
 @pytest.mark.parametrize("name", CASES)
 def test_rows_that_begin_anywhere_are_right(name: str) -> None:
     point, trans, sizes = CASES[name]
-    case = problem(*sizes, "float32", {"trans_a": trans[0], "trans_b": trans[1]})
+    case = problem(*sizes, "float64" if point.MMA else "float32", {"trans_a": trans[0], "trans_b": trans[1]})
     verdict = check(PtxDevice(), WORKLOAD, case, point.config(), np.random.default_rng(new_seed(name)))
     assert verdict.ok, verdict.message
 
@@ -65,7 +73,7 @@ def test_they_are_copied_by_vectors() -> None:
 def test_what_begins_at_a_vector() -> None:
     case = problem(63, 64, 64, "float32", {"trans_a": "T"})
     assert [shifts(case, name) for name in "ab"] == [True, False]
-    assert not shifts(problem(63, 64, 64, "float64", {"trans_a": "T"}), "a")
+    assert [shifts(problem(63, 62, 64, "float64", {"trans_a": "T"}), name) for name in "ab"] == [True, False]
     assert not shifts(problem(63, 64, 61, "float32", {}), "a"), "k is fast"
     for offset, alignment, there in ((4, 128, True), (3, 128, False), (0, 8, False), (0, 16, True)):
         layout = {**case.layout, "a": Layout(case.layout["a"].strides, offset, alignment)}

@@ -36,9 +36,9 @@ _MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds of a large GP
 _MOST_BYTES = 1 << 29  # of its operands
 _PART = 8  # of the device's memory that they may take
 _HEATS = (3, 0), (7, 4)  # bursts of each configuration; and, after the first heat, for how many of the fastest
-_BURST = 1.5e-4  # seconds: short, for all of them together take milliseconds, and long beside the clock's resolution
-_MOST_RUNS = 24  # in a burst
-_AHEAD, _FILLS = 1 << 28, 4  # bytes that the device fills, and how often, while the host queues a burst: launches then leave no gaps
+_BURST = 4e-4  # seconds: short, for there are many; long beside the clock's resolution; of runs that follow each other, as in use
+_FEW, _MOST_RUNS = 5, 40  # in a burst: to find out how many, and at most
+_AHEAD, _FILLS = 1 << 28, 6  # bytes that the device fills, and how often, while the host queues a burst: launches then leave no gaps
 _GAIN = 0.98  # of the time of what would run without: noise alone makes one of several a little faster
 _ONE = b"\x00\x00\x80\x3f"  # what the device fills with
 _DRAWN = 1 << 18  # words of random bits, which are repeated
@@ -206,12 +206,10 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
     counts: dict[int, int] = {}
     for place, run in enumerate(runs):
         if run is not None:
-            back_to_back(queue, clock, run, 1)  # the first one loads
-            once = back_to_back(queue, clock, run, 1)
-            counts[place] = min(max(math.ceil(_BURST / max(once, 1e-7)), 1), _MOST_RUNS)
+            counts[place] = _runs_of_burst(queue, clock, run, ahead)
     samples: dict[int, list[float]] = {place: [] for place in counts}
     for rounds, fastest in _HEATS:
-        order = sorted(samples, key=lambda place: median(samples[place] or [0.0]))
+        order = sorted(samples, key=lambda place: min(samples[place], default=0.0))  # a slow host only adds to it
         entering = sorted({0, *order[: fastest or len(order)]} & counts.keys())
         for _ in range(rounds):
             for place in entering:
@@ -222,6 +220,17 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
     if not counts or min(map(min, samples.values())) <= 0:
         return []  # the clock does not advance
     return [median(samples[place]) if place in samples else 0.0 for place in range(len(runs))]
+
+
+def _runs_of_burst(queue: Queue, clock: Queue, run: Callable[[], object], ahead: Callable[[], object]) -> int:
+    """How many runs last as long as a burst is to: what it costs beside them is longer than short ones, and is not counted."""
+    back_to_back(queue, clock, run, 1)  # the first one loads
+    seconds = []
+    for count in (1, _FEW):
+        ahead()
+        seconds.append(count * back_to_back(queue, clock, run, count))
+    each = (seconds[1] - seconds[0]) / (_FEW - 1)
+    return min(max(math.ceil(_BURST / max(each, 1e-7)), 1), _MOST_RUNS)
 
 
 def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:

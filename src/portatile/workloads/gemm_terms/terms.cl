@@ -29,23 +29,26 @@
 {% endmacro %}
 {# where its elements of the square from step `start` on begin #}
 {% macro begins(start) %}at + (fast ? (long)below * ld + {{ start }} + x : (long)({{ start }} + y) * ld + beside){% endmacro %}
-{# what becomes of its elements of the square from step `start` on; there are none from step `end` on. Compilers make a branch of a question
-   whether to read, and wait for one element before they ask for the next: so a whole square is read without one, and of another the last row
-   or step in place of what lies past it #}
-{% macro each(start, end, before, behind) %}
+{# its elements of the square from step `start` on as `element_0` to `element_15`; there are none from step `end` on. Compilers make a branch
+   of a question whether to read, and some keep a loop: either waits for one element before it asks for the next. So all are asked for one
+   below the other: a whole square without a question, of another the last row or step in place of what lies past it #}
+{% macro read_square(start, end) %}
+        float {% for s in range(16) %}element_{{ s }}{{ ", " if not loop.last }}{% endfor %};
         if ({{ start }} + 64 <= {{ end }} && first + 64 <= across) {
-#pragma unroll
-            for (int s = 0; s < 16; ++s)
-                {{ before }}from[(long)(4 * s) * ld]{{ behind }};
+            __global const float* from = {{ begins(start) }};
+{% for s in range(16) %}
+            element_{{ s }} = from[(long){{ 4 * s }} * ld];
+{% endfor %}
         } else {
             const int row = fast ? below : {{ start }} + y, last = (fast ? across : {{ end }}) - 1;
             const int column = fast ? {{ start }} + x : beside, most = (fast ? {{ end }} : across) - 1;
             __global const float* down = at + min(column, most);
-#pragma unroll
-            for (int s = 0; s < 16; ++s) {
-                const float element = down[(long)min(row + 4 * s, last) * ld];
-                {{ before }}(row + 4 * s <= last && column <= most ? element : 0.0f){{ behind }};
-            }
+{% for s in range(16) %}
+            element_{{ s }} = down[(long)min(row + {{ 4 * s }}, last) * ld];
+{% endfor %}
+{% for s in range(16) %}
+            element_{{ s }} = row + {{ 4 * s }} <= last && column <= most ? element_{{ s }} : 0.0f;
+{% endfor %}
         }
 {% endmacro %}
 {% macro operands() %}
@@ -66,17 +69,16 @@ void terms_maxima(const int m, const int n, const int k, const int chunk, const 
         scale_at[across + first + item] = 0;
     if (get_group_id(0) + get_group_id(1) + get_group_id(2) == 0 && item == 0)
         scales[2 * ((long)m + n)] = 0;
-    uint best[16];
-#pragma unroll
-    for (int s = 0; s < 16; ++s)
-        best[s] = 0;
+    uint {% for s in range(16) %}best_{{ s }} = 0{{ ", " if not loop.last }}{% endfor %};
 #pragma unroll 1
     for (int start = k0; start < k1; start += 64) {
-        __global const float* from = {{ begins("start") }};
-{{ each("start", "k1", "best[s] = max(best[s], as_uint(", ") & 0x7fffffffu)") }}    }
-#pragma unroll
-    for (int s = 0; s < 16; ++s)
-        found[fast ? y + 4 * s : x][fast ? x : y + 4 * s] = best[s];
+{{ read_square("start", "k1") }}{% for s in range(16) %}
+        best_{{ s }} = max(best_{{ s }}, as_uint(element_{{ s }}) & 0x7fffffffu);
+{% endfor %}
+    }
+{% for s in range(16) %}
+    found[fast ? y + {{ 4 * s }} : x][fast ? x : y + {{ 4 * s }}] = best_{{ s }};
+{% endfor %}
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 64 && first + item < across) {
         uint most = 0;
@@ -117,8 +119,10 @@ void terms_split(const int m, const int n, const int k, const int pitch, const i
     __global uint* to = second ? b_terms : a_terms;
     const long plane = (long)across * (pitch / 2);
     for (int k0 = start; k0 < end; k0 += 64) {
-        __global const float* from = {{ begins("k0") }};
-{{ each("k0", "k", "square[fast ? y + 4 * s : x][fast ? x : y + 4 * s] = ", "") }}        barrier(CLK_LOCAL_MEM_FENCE);
+{{ read_square("k0", "k") }}{% for s in range(16) %}
+        square[fast ? y + {{ 4 * s }} : x][fast ? x : y + {{ 4 * s }}] = element_{{ s }};
+{% endfor %}
+        barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 2
         for (int s = 0; s < 64; s += 8) {  // 32 pairs of a row, 8 rows at a time
             const int row = item / 32 + s, pair = item % 32, scale = scale_of[row];

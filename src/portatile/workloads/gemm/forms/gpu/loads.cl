@@ -5,7 +5,7 @@
    places them in a row of the tile, or among its rows #}
 {% macro load(x, source, set, i, count, pitch, at) %}
 {% if source == "shifted" %}
-{{ load_shifted(x, set, i, count, pitch, at) }}
+{{ load_shifted_pairs(x, set, i, count, pitch, at) if MMA else load_shifted(x, set, i, count, pitch, at) }}
 {%- else %}
 {% for place in ("from", "far")[:halves] %}
 {% set past = " + %d" % (2 * count) if loop.index0 else "" %}
@@ -41,9 +41,27 @@
 {{ taken(x, set, i, count, ("LDS(row)", "v.s0", "v.s1", "LDS(row + 3)")) }}                    }
                 }
 {% endmacro %}
-{% macro taken(x, set, i, count, values) %}
+{# the same for matrix instructions, whose lanes begin at an even step of k. Of a pair that lies apart half of the lanes read the second one
+   first: of each half of a warp all lanes then read from different banks #}
+{% macro load_shifted_pairs(x, set, i, count, pitch, at) %}
+{% for place in ("from", "far")[:halves] %}
+{% set past = " + %d" % (2 * count) if loop.index0 else "" %}
+#pragma unroll
+                for (int next = 0; next < 2; ++next) {
+                    const int on = {{ begins(x, "next") }};
+                    __local const double* row = {{ x }}_{{ place }} + next * {{ pitch }} + {{ at }} + on;
+                    if (on == 0) {
+                        const double2 v = LDS((__local const double2*)row);
+{{ taken(x, set, i, count, ("v.s0", "v.s1"), past) }}                    } else {
+                        const int second = lane / 8 % 2;
+                        const double p = LDS(row + second), q = LDS(row + (1 - second));
+{{ taken(x, set, i, count, ("second ? q : p", "second ? p : q"), past) }}                    }
+                }
+{% endfor %}
+{% endmacro %}
+{% macro taken(x, set, i, count, values, past="") %}
 {% for value in values %}
-                        {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ loop.index0 }}] = {{ value }};
+                        {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ loop.index0 }}{{ past }}] = {{ value }};
 {% endfor %}
 {% endmacro %}
 {% macro load_x(set, r) %}{{ load(x, from_of[x], set, r, xs, pitch_of[x], "%s / %d * %d + %s %% %d" % (r, block_of[x], jump_of[x], r, block_of[x])) }}{% endmacro %}
@@ -63,6 +81,8 @@
 tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }} ^ {{ shift(at) }}){{ " + lane % 4 * 2" if MMA }}
 {%- elif source in complex_lines %}
 tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }}) * 2 + (lane % 4 * 2 ^ lane / 4 % 2 * 8)
+{%- elif MMA and source == "shifted" %}
+tiles + {{ base }} + ({{ k_of }} + {{ lane_k }}) * {{ pitch }} + {{ at }}
 {%- elif MMA %}
 tiles + {{ base }} + ({{ k_of }} + {{ lane_k }}) * {{ pitch }} + ({{ at }} ^ {{ skew(lane_k) }})
 {%- elif source == "transposed" %}
@@ -81,7 +101,7 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% set base_b = "read + b_panel" if QUARTERS else "read + %d" % (KB * lda_tile) %}
             __local const {{ real }}* a_from = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};
             __local const {{ real }}* b_from = {{ origin(B_FROM, base_b, ldb_tile, k_of, at["b"]) }};
-{% for name in ("a", "b") if from_of[name] == "shifted" %}
+{% for name in ("a", "b") if from_of[name] == "shifted" and not MMA %}
             const int {{ name }}_turn = ({{ step }}) * {{ unit }};  // the step, but for a multiple of four
 {% endfor %}
 {% if halves > 1 %}

@@ -224,12 +224,12 @@ class Gpu(BlockedTile):
     SHIFT: bool = parameter(
         False,
         (False, True),
-        "Operands of float32 that have k slow and rows which begin anywhere come as the 16 bytes that hold them; a row is then read from "
+        "Operands that have k slow and rows which begin anywhere come as the 16 bytes that hold them; a row is then read from "
         "local memory as far on as it begins.",
-        when="not MMA",
         must={
-            "SHIFT is for float32": "not SHIFT or (plain and itemsize == 4)",
-            "SHIFT needs VL = TR = TC = 4, and parts of a stage in whole fours": "not SHIFT or (VL == TR == TC == 4 and KB // KG % 4 == 0)",
+            "SHIFT is for float32, and for float64 with MMA": "not SHIFT or (plain and (itemsize == 4 or MMA))",
+            "SHIFT needs VL = TR = TC = 4, and parts of a stage in whole fours, but for MMA": "not SHIFT or MMA"
+            " or (VL == TR == TC == 4 and KB // KG % 4 == 0)",
             "SHIFT and TAIL exclude each other": "not SHIFT or TAIL == 0",
         },
         tried=("not SHIFT or (not HELD and UNROLL == KB)", "not SHIFT or (not PACK_A and shifts_a) or (not PACK_B and shifts_b)"),
@@ -360,7 +360,7 @@ class Gpu(BlockedTile):
             )
             facts[f"{name.upper()}_FROM"] = source
             if self.SHIFT:
-                facts[f"{name.upper()}_SHIFT"] = problem.layout[name].strides[0] % 4
+                facts[f"{name.upper()}_SHIFT"] = problem.layout[name].strides[0] % (16 // problem.itemsize)
             facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
         target = packed_layout((m, n)) if bare_sums else problem.layout["c"]
         facts["C_VECTORS"] = n % self.VL == 0 and target.vector_width(problem.itemsize) >= self.VL

@@ -34,4 +34,4 @@ def shifts(problem: Problem, name: str) -> bool:
     """Whether rows of operand ``name`` begin anywhere, but the first of them at a vector, with k slow: what SHIFT applies to."""
     layout, vector = problem.layout[name], 16 // problem.itemsize
     begins = layout.alignment % 16 == 0 and layout.offset % vector == 0
-    return problem.itemsize == 4 and begins and not k_fast(problem, name) and not takes_vectors(problem, name)
+    return begins and not k_fast(problem, name) and not takes_vectors(problem, name)

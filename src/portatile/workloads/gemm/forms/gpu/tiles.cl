@@ -4,7 +4,8 @@
      vectors     stored with k slow, 16 bytes at a time
      elements    stored with k slow, an element at a time, for storage that is not aligned
      pairs       the same, two elements at a time, for storage that is aligned to two
-     shifted     stored with k slow, rows that begin anywhere: the 16 bytes that hold them, so that row kk lies kk SHIFT % 4 elements on
+     shifted     stored with k slow, rows that begin anywhere: the 16 bytes that hold them, so that row kk lies kk SHIFT elements on, modulo
+                 those of a vector
      columns     stored with k fast, an element at a time, transposed on the way
      complexes   the same of complex elements, of which the real and the imaginary part become neighbours across k; for matrix
                  instructions kept along k
@@ -35,15 +36,16 @@
 {% macro skew(kk) %}{{ "((%s) & 3) * 4" % kk if spread else "((%s) & 6) * 2" % kk }}{% endmacro %}
 {# ... in line `i` #}
 {% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB, together] | min // vector - 1) * vector) }}{% endmacro %}
-{# ... and how far on row `kk` of a shifted tile begins: tiles begin at a multiple of four steps of k #}
-{% macro begins(x, kk) %}(({{ kk }}) * {{ shift_of[x] }} & 3){% endmacro %}
+{# ... and how far on row `kk` of a shifted tile begins: tiles begin at a multiple of a vector's steps of k. Those rows are a vector longer than
+   the tile, so that pairs for matrix instructions lie in different banks as they are #}
+{% macro begins(x, kk) %}(({{ kk }}) * {{ shift_of[x] }} & {{ vector - 1 }}){% endmacro %}
 {# where element `i` across k of step `kk` lies in the tile #}
 {% macro spot(source, pitch, kk, i, x="") %}
 {{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in lines
    else "((%s) & -2) * %d + ((%s) * 2 ^ ((%s) & 2) * 4) + ((%s) & 1)" % (i, KB, kk, i, i) if source in complex_lines
+   else "(%s) * %s + %s + %s" % (kk, pitch, i, begins(x, kk)) if source == "shifted"
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, turn("%s / %d" % (kk, vector))) if source == "transposed"
-   else "(%s) * %s + %s + %s" % (kk, pitch, i, begins(x, kk)) if source == "shifted"
    else "(%s) * %s + %s" % (kk, pitch, i) }}
 {%- endmacro %}
 {# steps of k that a copy brings, and elements across k #}
@@ -90,6 +92,11 @@
 {% endif %}
 {% if source != "transposed" and held(source) %}
     {{ real if width == 1 else real ~ width }} {{ x }}_held[{{ (KB * wide // width + items - 1) // items }}];
+{% if noted(wide, width) %}
+#ifdef PORTATILE_OPENCL
+    uint {{ x }}_there = 0;  // which of them are no zeros
+#endif
+{% endif %}
 {% endif %}
 {% if source != "transposed" and not MMA and source not in lines %}
     const int {{ x }}_spot = {{ spot(source, pitch, x ~ "_k", x ~ "_i") }};
@@ -110,10 +117,12 @@
                 const int kk = {{ x }}_k + s * {{ items // per }};
 {{ copy_shifted(x, pitch, ld, first, end, "kk", x ~ "_i") }}
             }
-#pragma unroll
-            for (int kk = item; kk < {{ KB }}; kk += {{ items }}) {
+{% for later in range(0, KB, items) %}
+            if (item < {{ KB - later }}) {
+                const int kk = item + {{ later }};
 {{ copy_shifted(x, pitch, ld, first, end, "kk", wide) }}
             }
+{% endfor %}
 {% else %}
 {% set slots = KB * (per + 1) %}
 #pragma unroll
@@ -156,12 +165,35 @@
 {% endmacro %}
 {# slot `s` of those that a work-item copies along a row of k, kept inside the operand #}
 {% macro inside(x, edge) %}{{ "min(s, %s_last)" % x if edge else "s" }}{% endmacro %}
+{# Elements outside go through registers as zeros. OpenCL's compiler makes a branch of a question whether to load, and so waits for each element:
+   there all are loaded, from an address that may be read, and which of them become zeros is noted in the bits of a word #}
+{% macro noted(wide, width) %}{{ "1" if KB * wide // width <= 32 * items }}{% endmacro %}
 {# what is done with an element or some of one tile: an asynchronous copy; a load to a register, or the store of what it brought #}
-{% macro move(what, x, width, to, from, condition) %}
+{% macro move(what, x, wide, width, to, from, condition) %}
 {% set type = real if width == 1 else real ~ width %}
+{% set bits = condition and noted(wide, width) %}
 {% if what == "copy" %}
 {{ copy(width * itemsize, to, from, condition) }}
-{%- elif what == "load" %}
+{%- elif bits %}
+
+#ifdef PORTATILE_OPENCL
+{% if what == "load" %}
+                {
+                    const int there = {{ condition }};
+                    {{ x }}_held[s] = *(__global const {{ type }}*)(there ? {{ from }} : {{ x }}_base + {{ x }}_offset);
+                    {{ x }}_there = ({{ x }}_there & ~(1u << s)) | (uint)(there != 0) << s;
+                }
+{% else %}
+                *(__local {{ type }}*)({{ to }}) = {{ x }}_there >> s & 1 ? {{ x }}_held[s] : ({{ type }})(0);
+{% endif %}
+#else
+{% if what == "load" %}
+                {{ x }}_held[s] = {{ condition }} ? *(__global const {{ type }}*)({{ from }}) : ({{ type }})(0);
+{% else %}
+                *(__local {{ type }}*)({{ to }}) = {{ x }}_held[s];
+{% endif %}
+#endif
+{% elif what == "load" %}
 {{ x }}_held[s] = {{ condition ~ " ? " if condition }}*(__global const {{ type }}*)({{ from }}){{ " : (%s)(0)" % type if condition }}
 {%- else %}
 *(__local {{ type }}*)({{ to }}) = {{ x }}_held[s]
@@ -184,7 +216,7 @@
 {% set from = "%s_at + s * %d" % (x, items * width) if source == "panel"
          else "%s_at + (long)%s * (%s * %d)" % (x, inside(x, edge) if along(source) else "s", ld, jump) %}
 {% set within = "k_next + %s_k%s < k1" % (x, "" if along(source) else " + s * %d" % jump) %}
-                {{ move(what, x, width, x ~ "_to + " ~ to, from, within if ends else "") }};
+                {{ move(what, x, wide, width, x ~ "_to + " ~ to, from, within if ends else "") }};
 {% else %}
                 const int slot = item + s * {{ items }};
 {% if along(source) %}
@@ -195,7 +227,7 @@
                 __global const {{ real }}* from = {{ x }}_at + {{ "s * %d" % (items * width) if source == "panel" else "(long)(kk - %s_k) * %s + (i - %s_i)" % (x, ld, x) }};
 {% endif %}
                 if (slot < {{ slots }})
-                    {{ move(what, x, width, x ~ "_to + " ~ spot(source, pitch, "kk", "i"), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge or ends else "") }};
+                    {{ move(what, x, wide, width, x ~ "_to + " ~ spot(source, pitch, "kk", "i"), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge or ends else "") }};
 {% endif %}
             }
 {% endmacro %}

@@ -305,7 +305,7 @@ def _of_kind(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
 
 def _shifts(point: Gpu) -> bool:
     """Whether a point takes rows that begin anywhere, by the rules of SHIFT."""
-    return not point.MMA and point.VL == 4 and point.KB // point.KG % 4 == 0 and not point.TAIL
+    return (point.MMA or (point.VL == 4 and point.KB // point.KG % 4 == 0)) and not point.TAIL
 
 
 def _unpacked(kind: ProblemKind, point: Gpu, staging: Staging) -> Iterator[Staging]:
