@@ -27,6 +27,7 @@ from portatile.runtime.device_threads import Part, together
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
+from portatile.runtime.ready_parts import ReadyPart
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
 from portatile.runtime.triangles import TriangleParts
@@ -287,7 +288,7 @@ def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str
     except (DeviceError, LaunchError, MemoryError):  # who fails again is left out then
         return {}
     for worker, one, took in zip(workers, parts, taken, strict=True):
-        worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, took.seconds
+        worker.share.steps, worker.share.pieces, worker.share.seconds = one.steps, 1, took.seconds
     if what.key is not None and what.prediction.tried:
         at_once.remember(what.key, devices, parts, _teller(what, workers[0].task, workers[0].cut))
     return {worker.share.device: worker.share.rate for worker in workers}
@@ -297,8 +298,8 @@ def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer
     """A callback that keeps the split of each call that is computed in the parts of an earlier one."""
     place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
 
-    def tell(parts: Sequence[at_once.ReadyPart], took: Sequence[at_once.PartTime], seconds: float) -> None:
-        done = [(part.engine.device.info.id, part.high - part.low, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
+    def tell(parts: Sequence[ReadyPart], took: Sequence[at_once.PartTime], seconds: float) -> None:
+        done = [(part.plan.engine.device.info.id, part.steps, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
 
         def made() -> Split:
             shares = tuple(Share(*one) for one in done)

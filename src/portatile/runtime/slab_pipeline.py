@@ -1,4 +1,8 @@
-"""Slabs of a problem through a device's memory: two sets of buffers in turn, so that what crosses the link does so beside kernels."""
+"""Slabs of a problem through a device's memory: two sets of buffers in turn, so that what crosses the link does so beside kernels.
+
+Each set has a queue for its copies. Kernels of both run on the device's default queue, whose workspace is kept from call to call: to map
+gigabytes anew takes milliseconds, in which the device would have nothing to do.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ _LINE = 4096  # what each operand of a slab begins at a multiple of in pinned me
 
 @dataclass
 class _Lane:
-    """One of the two sets of buffers, its queue, and the slab that it holds.
+    """One of the two sets of buffers, the queue of its copies, and the slab that it holds.
 
     ``pending`` waits to be collected: where it was staged, its result in pinned memory stands last. ``steps`` are its. ``crossing``: bytes
     of each operand that crosses the link.
@@ -81,6 +85,7 @@ def pipeline(
     own: list[Memory] = []
     lanes: list[_Lane] = []
     with engine.lock:
+        kernels = device.default_queue()
         try:
             for which in range(2):
                 lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
@@ -92,8 +97,9 @@ def pipeline(
             for queue in queues:
                 queue.finish()
         finally:
+            for queue in (*(lane.queue for lane in lanes), kernels):
+                drain(queue)  # whatever ended it: the caller's arrays may be in use
             for lane in lanes:
-                drain(lane.queue)  # whatever ended it: the caller's arrays may be in use
                 lane.release()
             for memory in own:
                 memory.release()
@@ -104,6 +110,7 @@ class _Stream:
 
     def __init__(self, engine: Engine, cut: Cut, shared: Mapping[str, Memory], collected: Callable[[int, int, float], None]) -> None:
         self._engine, self._cut, self._shared, self._collected = engine, cut, shared, collected
+        self._kernels = engine.device.default_queue()
         self._prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
         self._since = time.perf_counter()  # when the latest result was collected, later by what making kernels ready took
 
@@ -121,7 +128,9 @@ class _Stream:
             lane, slab = idle.pop(), part(task, self._cut, *steps)
             prepared = self._prepare(slab)
             _send(lane, slab, self._cut)
-            prepared.run(lane.queue, {**self._shared, **lane.device}, slab.scalars)
+            self._kernels.follow(lane.queue)
+            prepared.run(self._kernels, {**self._shared, **lane.device}, slab.scalars)
+            lane.queue.follow(self._kernels)
             lane.pending, lane.steps = _fetch(lane, slab), steps
             lane.queue.flush()
             busy.append(lane)

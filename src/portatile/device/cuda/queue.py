@@ -90,14 +90,24 @@ class CudaQueue(Queue):
         check_fits(target, offset, array.nbytes)
         return self._transfer(target, array, offset, blocking, wait, to_device=True)
 
-    def send(self, target: Memory, array: NDArray[Any]) -> None:
+    def send(self, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
         assert type(target) is CudaMemory
         check_contiguous(array)
-        check_fits(target, 0, array.nbytes)
+        check_fits(target, offset, array.nbytes)
         with self.device.current():
             self.enter()
             if array.nbytes:
-                call(driver.cuMemcpyHtoDAsync, _address(target), address(array), array.nbytes, self.stream)
+                call(driver.cuMemcpyHtoDAsync, _address(target) + offset, address(array), array.nbytes, self.stream)
+            self.leave()
+
+    def fetch(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
+        assert type(source) is CudaMemory
+        check_contiguous(array)
+        check_fits(source, offset, array.nbytes)
+        with inside, self.device.current():
+            self.enter()
+            if array.nbytes:
+                call(driver.cuMemcpyDtoHAsync, address(array), _address(source) + offset, array.nbytes, self.stream)
             self.leave()
 
     def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
