@@ -101,7 +101,12 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -
 
 def _crossing(task: Task, step: Sequence[int]) -> int:
     """How many steps, of so many bytes of each operand, may cross the link through pinned memory at once."""
-    return max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
+    return max(_CROSSING // max(sum(step), 1), reused(task))
+
+
+def reused(task: Task) -> int:
+    """The steps that a part should have at least, for each one reads what all of them need whole."""
+    return _REUSED if workloads.get(task.problem.workload).products else 1
 
 
 def _in_place(task: Task, cut: Cut) -> bool:
