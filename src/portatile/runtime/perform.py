@@ -91,11 +91,7 @@ def _bound(request: Request) -> BoundProblem | None:
                 request.begin.put(device.default_queue())
             if large:
                 engine.free_workspaces()
-            try:
-                slabs.run(engine, task)
-            finally:
-                if large:
-                    engine.free_workspaces()
+            slabs.run(engine, task)
             return None
     bound = BoundProblem(engine, _prepared(engine, problem, request, None if problem is asked else asked, again), names)
     if len(_remembered) >= _MAX_REMEMBERED:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import workspaces
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.event import Event
@@ -26,6 +27,7 @@ from portatile.runtime.scratch import scratch
 from portatile.runtime.tasks import Task, nbytes, part, prepared
 from portatile.workload import Cut
 
+_KEPT = 8  # a workspace of up to 1/8 of the device's memory is kept for the next call
 _LINE = 4096  # what each operand of a slab begins at a multiple of in pinned memory, in bytes
 
 
@@ -93,9 +95,12 @@ def pipeline(
             shared = _place(queues, task, cut, own)
             for queue, other in permutations(queues):
                 queue.wait_for(other.marker())
-            _Stream(engine, cut, shared, collected).run(task, lanes, ranges)
+            stream = _Stream(engine, cut, shared, collected)
+            stream.run(task, lanes, ranges)
             for queue in queues:
                 queue.finish()
+            if stream.workspace > device.info.global_memory // _KEPT:
+                engine.free_workspaces()
         finally:
             for queue in (*(lane.queue for lane in lanes), kernels):
                 drain(queue)  # whatever ended it: the caller's arrays may be in use
@@ -136,6 +141,11 @@ class _Stream:
             busy.append(lane)
         for lane in busy:
             self._collect(lane)
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of the workspace of all slabs so far."""
+        return workspaces.workspace(one.executable.plan for one in self._prepared.values())
 
     def _prepare(self, slab: Task) -> Prepared:
         extent = slab.problem.sizes[self._cut.size]
