@@ -280,3 +280,18 @@ def test_vectors_steps_and_stacks_of_buffers(gpu: Device) -> None:
     np.testing.assert_allclose(
         portatile.trsm(Buffer.from_numpy(triangles, gpu), Buffer.from_numpy(right, gpu)).numpy(), expected, rtol=1e-4
     )
+
+
+def test_a_stream_that_has_finished_is_the_next_queues(gpu: Any) -> None:
+    """To make one takes long; a device that is released keeps none."""
+    first, other = gpu.queue(), gpu.queue()
+    streams = {int(one.stream) for one in (first, other)}
+    assert len(streams) == 2
+    for one in (first, other):
+        one.release()
+    with gpu.queue() as again:
+        assert int(again.stream) in streams
+    gpu.release()
+    assert not gpu._streams
+    with gpu.queue() as anew:
+        anew.finish()

@@ -48,8 +48,7 @@ class CudaQueue(Queue):
         self.tells = profiling or out_of_order
         self._context, self._number = device.context
         with device.current():
-            non_blocking = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
-            self.stream = driver.CUstream(foreign) if foreign is not None else call(driver.cuStreamCreate, non_blocking)
+            self.stream = driver.CUstream(foreign) if foreign is not None else device.take_stream()
             quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
             self._admitted = object()  # the claim of the device's memory up to which it may use what was claimed
@@ -241,8 +240,10 @@ class CudaQueue(Queue):
         self.device.retire(self, stream)
         if not self._foreign:
             with self.device.relaxed():
-                driver.cuStreamSynchronize(stream)
-                driver.cuStreamDestroy(stream)
+                if int(driver.cuStreamSynchronize(stream)[0]):
+                    driver.cuStreamDestroy(stream)
+                else:
+                    self.device.give_stream(stream)
         if self._beside:
             self.device.recycled.leave()
         self._pending.clear()
