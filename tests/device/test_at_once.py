@@ -235,8 +235,8 @@ def test_arrays_that_are_locked_meanwhile_are_another_kind_of_call(pair: list[st
     rng = np.random.default_rng(new_seed("locked"))
     monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
     considered: list[int] = []
-    usual = several.considered
-    monkeypatch.setattr(several, "considered", lambda *given: (considered.append(1), usual(*given))[1])
+    usual = several.share_forecast
+    monkeypatch.setattr(several, "share_forecast", lambda *given: (considered.append(1), usual(*given))[1])
     a, b = rng.random((700, 70)), rng.random((70, 90))
     for turn in range(6):
         np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)

@@ -95,7 +95,7 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
 
 def send(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
     """As ``upload`` without blocking; the caller keeps the array until the queue has finished."""
-    if _crosses(queue.device, array) or not pays(queue.device, array):
+    if _crosses(queue.device, array) or not worthwhile(queue.device, array):
         queue.send(target, array, offset)
     else:
         _through_blocks(queue, target, array, offset)

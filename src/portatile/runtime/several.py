@@ -251,7 +251,8 @@ def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note:
     size, work = problem.sizes[cut.size], _work(problem, cut)
     known = {worker.share.device: _known(worker, problem, what.prediction) / work for worker in workers}
     period = lcm(*(max(worker.cut.period, 1) for worker in workers))
-    least = min(slabs.reused(workers[0].task), size // (slabs.LEAST_SLABS * len(workers))) if cut.pieces else 0
+    narrow = min(workers, key=lambda worker: worker.most)
+    least = slabs.least(narrow.engine, narrow.task, narrow.cut, narrow.most, len(workers))
     pieces, predicted = Pieces(size, period, known, least=least), 0.0
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))

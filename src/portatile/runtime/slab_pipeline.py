@@ -59,11 +59,6 @@ class _Lane:
         matrix: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
         return matrix
 
-    def release(self) -> None:
-        self.queue.release()
-        for memory in self.device.values():
-            memory.release()
-
 
 def _lines(nbytes: int) -> int:
     """``nbytes`` rounded up to the beginning of the next operand in pinned memory."""
@@ -88,9 +83,11 @@ def pipeline(
     lanes: list[_Lane] = []
     with engine.lock:
         kernels = device.default_queue()
+        widest = part(task, cut, 0, min(width, task.problem.sizes[cut.size]))
         try:
-            for which in range(2):
-                lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
+            memories = [_memories(device, widest, cut, own) for _ in range(2)]  # before there are queues: that of the last call is taken
+            for which, memory in enumerate(memories):
+                lanes.append(_Lane(device.queue(), memory, which, _crossing(widest, cut)))
             queues = [lane.queue for lane in lanes]
             shared = _place(queues, task, cut, own)
             for queue, other in permutations(queues):
@@ -105,9 +102,9 @@ def pipeline(
             for queue in (*(lane.queue for lane in lanes), kernels):
                 drain(queue)  # whatever ended it: the caller's arrays may be in use
             for lane in lanes:
-                lane.release()
-            for memory in own:
-                memory.release()
+                lane.queue.release()
+            for each in own:
+                each.release()
 
 
 class _Stream:
@@ -163,11 +160,23 @@ class _Stream:
             self._since = now
 
 
-def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
-    """Buffers for the widest slab."""
-    sizes = {name: max(nbytes(widest, name), widest.problem.itemsize) for name in cut.pieces}
-    crossing = {name: size for name, size in sizes.items() if widest.matrices[name].read or name == widest.output}
-    return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, which, crossing)
+def _memories(device: Device, widest: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
+    """Memory for each operand of the widest slab; ``own`` takes it, to be given back."""
+    memories: dict[str, Memory] = {}
+    for name in cut.pieces:
+        memories[name] = device.allocate(_nbytes(widest, name))
+        own.append(memories[name])
+    return memories
+
+
+def _crossing(widest: Task, cut: Cut) -> Mapping[str, int]:
+    """Bytes of each operand of the widest slab that crosses the link."""
+    return {name: _nbytes(widest, name) for name in cut.pieces if widest.matrices[name].read or name == widest.output}
+
+
+def _nbytes(slab: Task, name: str) -> int:
+    """Bytes of an operand's memory, which is never none."""
+    return max(nbytes(slab, name), slab.problem.itemsize)
 
 
 def _place(queues: Sequence[Queue], task: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:

@@ -101,12 +101,19 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -
 
 def _crossing(task: Task, step: Sequence[int]) -> int:
     """How many steps, of so many bytes of each operand, may cross the link through pinned memory at once."""
-    return max(_CROSSING // max(sum(step), 1), reused(task))
+    return max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
 
 
-def reused(task: Task) -> int:
-    """The steps that a part should have at least, for each one reads what all of them need whole."""
-    return _REUSED if workloads.get(task.problem.workload).products else 1
+def least(engine: Engine, task: Task, cut: Cut, most: int, devices: int) -> int:
+    """How many steps a slab should have at least, of ``most``, where several devices share them; 0 for any number.
+
+    There are few where each one converts what all of them need whole.
+    """
+    size = task.problem.sizes[cut.size]
+    if not cut.pieces or most >= size or not workloads.get(task.problem.workload).products:
+        return 0
+    workspace = prepared(engine, part(task, cut, 0, most)).executable.plan.workspace
+    return size // (LEAST_SLABS * devices) if 2 * workspace >= left_whole(task, cut) else 0
 
 
 def _in_place(task: Task, cut: Cut) -> bool:
