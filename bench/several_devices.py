@@ -42,7 +42,7 @@ from portatile.runtime import splits
 
 _COPY = 1 << 28  # bytes
 _READY = 24  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone
-_FEW, _SOON = 5, 3.0  # of them at least, and seconds after which there are no more than those: arrays that came so often are locked
+_FEW, _SOON = 5, 3.0  # of them at least, which compile, and seconds of those after them: arrays that came so often are locked
 _SAME = 3  # calls in a row by the same devices, after which it is settled who takes part
 _TURNS, _ENOUGH = 40, 1.0  # times that ways are timed by turns at most, and seconds of all turns up to which there are more than asked for
 _DRAWN = 512  # rows of a matrix
@@ -136,6 +136,8 @@ def made_ready(way: Way, run: Run, until: float) -> None:
     began, taking = time.monotonic(), list[tuple[str, ...]]()
     for number in range(_READY if way.tells else _FEW):
         finish(run())
+        if number == _FEW:
+            began = time.monotonic()
         if time.monotonic() > min(began + (_SOON if number >= _FEW else _LONG), until):
             break
         if way.tells and (split := splits.latest()) is not None:

@@ -14,8 +14,9 @@ import pytest
 import portatile
 from portatile import device as devices
 from portatile.device.base import Device
+from portatile.device.page_locked import locked
 from portatile.errors import DeviceError
-from portatile.runtime import at_once, deferred, forecast, several, splits
+from portatile.runtime import at_once, deferred, forecast, perform, ready_parts, several, splits
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
@@ -44,7 +45,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, int]]]:
     run = at_once.run
 
     def noted(parts: Any) -> list[at_once.PartTime]:
-        calls.append([(part.low, part.high) for part in parts])
+        calls.append([(part.plan.low, part.plan.high) for part in parts])
         return run(parts)
 
     monkeypatch.setattr(at_once, "run", noted)
@@ -110,8 +111,8 @@ def test_parts_come_to_end_together(pair: list[str], monkeypatch: pytest.MonkeyP
 
     def timed(parts: Any) -> list[at_once.PartTime]:
         usual(parts)
-        widths.append(parts[0].high)
-        ends = [(one.high - one.low) / rate for one, rate in zip(parts, (3.0, 1.0), strict=True)]
+        widths.append(parts[0].plan.high)
+        ends = [one.steps / rate for one, rate in zip(parts, (3.0, 1.0), strict=True)]
         late = 9.0 if len(widths) in disturbed else 1.0
         return [at_once.PartTime(late * end, late * end) for end in ends]
 
@@ -156,7 +157,7 @@ def test_rows_of_a_result_may_lie_apart(pair: list[str], begun: list[list[tuple[
     for turn in range(3):
         for part, wanted in zip(portatile.mri_q(*given, device=pair), expected, strict=True):
             np.testing.assert_allclose(part, wanted, rtol=1e-4, atol=1e-4)
-        monkeypatch.setattr(at_once.locked, "crosses", lambda device, array, back=False: True)  # as if all were locked
+        monkeypatch.setattr(ready_parts.locked, "crosses", lambda device, array, back=False: True)  # as if all were locked
         assert len(begun) == turn + 1
 
 
@@ -172,13 +173,13 @@ def test_values_that_an_output_begins_with_are_handed_out_in_pieces(pair: list[s
 def test_who_fails_leaves_all_to_pieces(pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(new_seed("failing"))
     a, b = rng.random((700, 70)), rng.random((70, 90))
-    finish = at_once._Begun.finish
+    finish = ready_parts.BegunPart.finish
 
     def failing(part: Any) -> None:
         finish(part)
         raise DeviceError("it fell off the bus")
 
-    monkeypatch.setattr(at_once._Begun, "finish", failing)
+    monkeypatch.setattr(ready_parts.BegunPart, "finish", failing)
     np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
     assert len(begun) == 1
 
@@ -191,3 +192,54 @@ def test_long_problems_are_handed_out_in_pieces(
     a, b = rng.random((700, 70)), rng.random((70, 90))
     np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
     assert not begun
+
+
+def test_calls_that_come_again_are_not_planned(
+    pair: list[str], begun: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other values and other factors too, with operands of any size, until the split is decided again; each result is a new array."""
+    rng = np.random.default_rng(new_seed("recorded"))
+    monkeypatch.setattr(at_once, "_AGAIN", 4)
+    monkeypatch.setattr(ready_parts, "_SMALL", 1000)
+    monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
+    planned: list[int] = []
+    usual = perform._by_several
+    monkeypatch.setattr(perform, "_by_several", lambda *given: (planned.append(1), usual(*given))[1])
+    results: list[Any] = []
+    given = [np.empty(count, np.float32) for count in [40] * 5 + [900] * 3]
+    for turn in range(10):
+        for array in given:
+            array[...] = rng.random(array.size)
+        expected = portatile.mri_q(*given, device=pair[0])
+        results.append(portatile.mri_q(*given, device=pair))
+        for part, wanted in zip(results[-1], expected, strict=True):
+            np.testing.assert_allclose(part, wanted, rtol=1e-4, atol=1e-4)
+        assert len(planned) == 1 + turn // 5
+    assert len({real.__array_interface__["data"] for real, _ in results}) == 10
+    assert len(begun) == 10
+    atoms = rng.random((50, 4), np.float32)
+    planned.clear()
+    for y in (1.0, 3.0, 7.0):
+        origin = (0.0, y, 0.0)
+        expected = portatile.coulomb_potential(atoms, (64, 300), 0.1, origin=origin, device=pair[0])
+        found = portatile.coulomb_potential(atoms, (64, 300), 0.1, origin=origin, device=pair)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert len(planned) == 1
+    kept = np.empty((64, 300), np.float32)
+    portatile.coulomb_potential(atoms, (64, 300), 0.1, origin=(0.0, 7.0, 0.0), out=kept, device=pair)
+    np.testing.assert_allclose(kept, expected, rtol=1e-5)
+
+
+def test_arrays_that_are_locked_meanwhile_are_another_kind_of_call(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The split is decided again: locked arrays cross the link faster."""
+    rng = np.random.default_rng(new_seed("locked"))
+    monkeypatch.setattr(forecast.Forecast, "tried", property(lambda told: True))
+    considered: list[int] = []
+    usual = several.share_forecast
+    monkeypatch.setattr(several, "share_forecast", lambda *given: (considered.append(1), usual(*given))[1])
+    a, b = rng.random((700, 70)), rng.random((70, 90))
+    for turn in range(6):
+        np.testing.assert_allclose(portatile.matmul(a, b, device=pair), a @ b, rtol=1e-12)
+        assert len(considered) == 1 + turn // 3
+        if turn == 2:
+            monkeypatch.setattr(type(locked), "hold_all", lambda self, arrays: True)

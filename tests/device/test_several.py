@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import wavelets
-from portatile.device.base import Device
+from portatile import device, wavelets
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import DeviceError
 from portatile.runtime import rates, slabs, triangles
+from portatile.workspaces import Workspaces
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
@@ -283,3 +284,24 @@ def test_all_that_fail_raise(both: list[str], twins: tuple[Device, Device], monk
     monkeypatch.setattr(ClQueue, "launch", failing)
     with pytest.raises(DeviceError, match="nobody works"):
         product(3, both)
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_a_workspace_is_kept_for_the_next_call(both: list[str], on_device: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of pieces run on the queue that lasts: to make gigabytes of memory takes as long as to compute with them."""
+    lasting: list[bool] = []
+    usual = Workspaces._make
+
+    def made(self: Workspaces, temporary: Any, queue: Queue) -> Memory:
+        lasting.append(queue is queue.device.default_queue())
+        return usual(self, temporary, queue)
+
+    monkeypatch.setattr(Workspaces, "_make", made)
+    seed = new_seed("workspace")
+    a, b = drawn(seed, 900, 300, dtype="float64"), drawn(seed + 1, 300, 500, dtype="float64")
+    there = [portatile.Buffer.from_numpy(one, device.get(both[0])) for one in (a, b)] if on_device else [a, b]
+    for _ in range(2):
+        found = portatile.matmul(*there, device=both)
+        np.testing.assert_allclose(found.numpy() if on_device else found, a @ b, rtol=1e-12, atol=1e-12)
+    assert lasting or on_device
+    assert all(lasting)

@@ -17,7 +17,7 @@ from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source
-from portatile.runtime import crossing, scratch
+from portatile.runtime import scratch, small_transfers
 from support.cuda_driver import EmulatedDriver
 
 
@@ -80,8 +80,8 @@ def test_arrays_of_the_host_that_come_again(gpu: Device, monkeypatch: pytest.Mon
     thread.start()
     thread.join()
     assert not failures, failures[0]
-    monkeypatch.setattr(crossing, "_SENT", 100)
-    monkeypatch.setattr(crossing, "_FETCHED", 40)
+    monkeypatch.setattr(small_transfers, "_SENT", 100)
+    monkeypatch.setattr(small_transfers, "_FETCHED", 40)
     scratch.forget()
     checks()
 
@@ -280,3 +280,18 @@ def test_vectors_steps_and_stacks_of_buffers(gpu: Device) -> None:
     np.testing.assert_allclose(
         portatile.trsm(Buffer.from_numpy(triangles, gpu), Buffer.from_numpy(right, gpu)).numpy(), expected, rtol=1e-4
     )
+
+
+def test_a_stream_that_has_finished_is_the_next_queues(gpu: Any) -> None:
+    """To make one takes long; a device that is released keeps none."""
+    first, other = gpu.queue(), gpu.queue()
+    streams = {int(one.stream) for one in (first, other)}
+    assert len(streams) == 2
+    for one in (first, other):
+        one.release()
+    with gpu.queue() as again:
+        assert int(again.stream) in streams
+    gpu.release()
+    assert not gpu._streams
+    with gpu.queue() as anew:
+        anew.finish()

@@ -214,7 +214,7 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     result._handle, result.info, result._lock = 0, info, threading.RLock()
     result._context, result._pool, result._stream = (CONTEXT, CONTEXT), "pool", 555
     result._fence_event, result._ready_event = 1, 2
-    result.graphs, result.of_graphs = deque(), []
+    result.graphs, result.of_graphs, result._streams = deque(), [], []
     result.claimed = result.foreign_use = result._followed = object()
     result.recycled = result._pool_of_freed()
     result._rows, result._events, result._queues, result._foreign = (

@@ -162,3 +162,23 @@ def test_pieces_that_end_together_do_not_hide_a_rate() -> None:
         for number in range(40):
             pieces.done("one", 10, 0.2 if number % 2 == 0 else 1e-7)
         assert pieces.rates["one"] == pytest.approx(100.0, rel=0.15)
+
+
+def widths(least: int) -> list[int]:
+    """Of all pieces for two devices that are as fast as each other, which take and finish them by turns."""
+    now, found = 0.0, list[int]()
+    pieces = Pieces(16384, 1, {"a": 4e5, "b": 4e5}, lambda: now, least=least)
+    while taken := [(name, piece) for name in "ab" if (piece := pieces.take(name, 2048, wait=False)) is not None]:
+        now += max(high - low for _, (low, high) in taken) / 4e5
+        for name, (low, high) in taken:
+            pieces.done(name, high - low, (high - low) / 4e5)
+            found.append(high - low)
+    return found
+
+
+def test_pieces_of_some_steps_at_least() -> None:
+    """Where each costs something of its own, the last ones are not thin."""
+    few, many = widths(1024), widths(0)
+    assert sum(few) == sum(many) == 16384
+    assert min(few) >= 512 > min(many)
+    assert len(few) < len(many)

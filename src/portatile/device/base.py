@@ -139,9 +139,9 @@ class Queue(Releasable):
         With ``blocking=False`` the array must not change until the event is done; the queue keeps it alive.
         """
 
-    def send(self, target: Memory, array: NDArray[Any]) -> None:
-        """Upload without blocking and without an event; the caller leaves the array unchanged until the queue has finished."""
-        self.upload(target, array, blocking=False)
+    def send(self, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
+        """Upload without blocking and without an event; the caller keeps the array, unchanged, until the queue has finished."""
+        self.upload(target, array, offset, blocking=False)
 
     @abstractmethod
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
@@ -149,6 +149,10 @@ class Queue(Releasable):
 
         For memory that ``Device.share`` made of this very array nothing is copied, but the host then sees what kernels wrote.
         """
+
+    def fetch(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
+        """Download without blocking and without an event; the caller keeps the array until the queue has finished."""
+        self.download(array, source, offset, blocking=False)
 
     def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
         """What does ``send(target, array)`` each time; good as long as both are."""
@@ -188,6 +192,12 @@ class Queue(Releasable):
     @abstractmethod
     def wait_for(self, event: Event) -> None:
         """Make later commands of this queue run after ``event``, which may belong to another queue of the device."""
+
+    def follow(self, other: Queue) -> None:
+        """Make later commands run after those that another queue of the device holds now."""
+        here = other.marker()
+        other.flush()
+        self.wait_for(here)
 
     @abstractmethod
     def flush(self) -> None:

@@ -90,6 +90,18 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
     if _crosses(queue.device, array) or not worthwhile(queue.device, array):
         queue.upload(target, array, offset, blocking)
         return
+    _through_blocks(queue, target, array, offset, most)
+
+
+def send(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
+    """As ``upload`` without blocking; the caller keeps the array until the queue has finished."""
+    if _crosses(queue.device, array) or not worthwhile(queue.device, array):
+        queue.send(target, array, offset)
+    else:
+        _through_blocks(queue, target, array, offset)
+
+
+def _through_blocks(queue: Queue, target: Memory, array: NDArray[Any], offset: int, most: int = 0) -> None:
     check_contiguous(array)
     check_fits(target, offset, array.nbytes)
     staging, raw = _staging(queue.device), array.reshape(-1).view(np.uint8)

@@ -12,6 +12,7 @@
 - Memory: ``memory_limit``, ``scratch`` (kept from call to call), ``in_flight`` (host arrays that a queue may still use).
 - In parts: ``tasks`` cuts a problem, ``slabs`` and ``slab_pipeline`` send the parts through one device's memory.
 - Over several devices: ``forecast`` decides, by ``rates`` and ``tries``; ``several`` computes, by ``pieces`` with
-  ``device_threads`` or ``in_turn``, or ``at_once`` for short problems; ``broadcast`` and ``remote_parts`` bring operands,
-  ``splits`` remembers who did what. ``batches`` shares orbitals, ``triangles`` shares triangles.
+  ``device_threads`` or ``in_turn``, or ``at_once`` for short problems, in ``ready_parts``, which ``recorded_shares`` finds again;
+  ``broadcast`` and ``remote_parts`` bring operands, ``splits`` remembers who did what. ``batches`` shares orbitals,
+  ``triangles`` shares triangles.
 """

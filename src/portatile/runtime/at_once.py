@@ -11,40 +11,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
+from numpy.typing import NDArray
 
-from portatile.arguments.matrices import Matrix
-from portatile.device import staging
-from portatile.device.base import Memory, Queue
-from portatile.device.event import Event
-from portatile.device.page_locked import locked
 from portatile.errors import DeviceError, LaunchError
-from portatile.runtime import memory_limit, tasks
-from portatile.runtime.engine import Engine, Prepared
-from portatile.runtime.in_flight import InFlight
-from portatile.runtime.tasks import Task, nbytes, part, prepared, whole_periods
+from portatile.runtime import memory_limit
+from portatile.runtime.engine import Engine
+from portatile.runtime.ready_parts import BegunPart, PartPlan, ReadyPart
+from portatile.runtime.scratch import SHARE
+from portatile.runtime.tasks import Task, whole_periods
+from portatile.thread_turns import give_way
 from portatile.workload import Cut
 
 _SHORT = 0.03  # seconds
 _LITTLE = 1 << 27  # bytes of a part; larger ones gain by copies that run beside kernels
-_SMALL = 1 << 18  # bytes of an operand that is sent directly
-_ROWS = 8  # the most rows that are copied one by one where there are gaps between them
-_AGAIN = 16  # calls that are computed in the same parts before the split is decided again
+_AGAIN = 64  # calls that are computed in the same parts before the split is decided again
 _MOST = 1024  # kinds of calls that are remembered
 _FINE = 32  # parts are multiples of this fraction of the whole, so that prepared problems can be used again
 _UNEVEN = 1.04  # the factor by which the last part may end later than parts of equal duration would
 _TWICE = 2  # calls that are measured before parts change: one may be disturbed
-
-
-class ReadyPart(NamedTuple):
-    """A device's part, made ``ready``: the task of the steps from ``low`` to ``high``."""
-
-    engine: Engine
-    task: Task
-    cut: Cut
-    low: int
-    high: int
-    ready: Prepared
 
 
 class PartTime(NamedTuple):
@@ -73,8 +57,8 @@ def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> li
     if any(engine.device.info.unified_memory for engine, *_ in devices):
         return []
     known = _known.get(key)
-    if known is not None and [one.engine for one in known.parts] == [engine for engine, *_ in devices]:
-        return _taken(devices, [one.high for one in known.parts])
+    if known is not None and [one.plan.engine for one in known.parts] == [engine for engine, *_ in devices]:
+        return _taken(devices, [one.plan.high for one in known.parts])
     return _taken(devices, _bounds(devices, rates))
 
 
@@ -94,17 +78,16 @@ def _taken(devices: Devices, highs: Sequence[int]) -> list[ReadyPart]:
     for (engine, task, own), low, high in zip(devices, [0, *highs[:-1]], highs, strict=True):
         if not low < high or (high % own.period and high < highs[-1]):
             return []
-        one = part(task, own, low, high)
-        taken.append(ReadyPart(engine, one, own, low, high, prepared(engine, one)))
-    return taken if all(map(_fits, taken)) else []
+        arrays = tuple(stored.array for stored in task.matrices.values())
+        taken.append(ReadyPart(PartPlan(engine, task, own, low, high), arrays, task.scalars))
+    return taken if all(_fits(one.plan) for one in taken) else []
 
 
-def _fits(taking: ReadyPart) -> bool:
+def _fits(plan: PartPlan) -> bool:
     """Whether the device holds its part."""
-    one = taking.task
-    temporaries = taking.ready.executable.plan.temporaries
-    sizes = [nbytes(one, name) for name in one.matrices]
-    return sum(sizes) <= _LITTLE and not memory_limit.too_large(taking.engine.device, (*sizes, *(one.nbytes for one in temporaries)))
+    device, temporaries = plan.engine.device, plan.ready.executable.plan.temporaries
+    sizes = *(one.nbytes for one in plan.operands.values()), *(one.nbytes for one in temporaries)
+    return plan.nbytes <= min(_LITTLE, device.info.global_memory // SHARE) and not memory_limit.too_large(device, sizes)
 
 
 def remember(key: Hashable, devices: Devices, parts: Sequence[ReadyPart], observer: Observer) -> None:
@@ -112,17 +95,22 @@ def remember(key: Hashable, devices: Devices, parts: Sequence[ReadyPart], observ
     if len(_known) >= _MOST:
         _known.clear()
     wholes = [(engine, _without_arrays(task), cut) for engine, task, cut in devices]
-    names = tuple(devices[0][1].matrices)
-    _known[key] = _Known(names, wholes, [one._replace(task=_without_arrays(one.task)) for one in parts], observer)
+    ndims = tuple(stored.array.ndim for stored in devices[0][1].matrices.values())
+    _known[key] = _Known(ndims, wholes, list(map(_emptied, parts)), observer)
 
 
 def _without_arrays(task: Task) -> Task:
     """A copy to remember, without references to the caller's arrays."""
-    return replace(task, matrices={}, scalars={}, common=None)
+    return replace(task, matrices={name: stored._replace(array=None) for name, stored in task.matrices.items()}, scalars={}, common=None)
 
 
-def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float]) -> bool:
-    """Compute a call in the parts of an earlier one of its kind; False, without a result, where the split has to be decided again.
+def _emptied(one: ReadyPart) -> ReadyPart:
+    return ReadyPart(one.plan)
+
+
+def again(key: Hashable, arrays: Sequence[NDArray[Any]], scalars: Mapping[str, float]) -> bool:
+    """Compute a call on these operands in the parts of an earlier one of its kind; False, without a result, where the split has to be
+    decided again.
 
     That is after ``_AGAIN`` calls, because another way may be faster now, and after a failure of a device.
     """
@@ -130,8 +118,8 @@ def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float
     if known is None or not known.calls:
         return False
     known.calls -= 1
-    matrices = dict(zip(known.names, operands, strict=True))
-    parts = [one._replace(task=tasks.again(one.task, one.cut, one.low, matrices, scalars)) for one in known.parts]
+    given = tuple([array if array.ndim == ndim else array[0] for array, ndim in zip(arrays, known.ndims, strict=True)])
+    parts = [ReadyPart(one.plan, given, scalars) for one in known.parts]
     began = time.perf_counter()
     try:
         took = run(parts)
@@ -139,8 +127,13 @@ def again(key: Hashable, operands: Sequence[Matrix], scalars: Mapping[str, float
         del _known[key]
         return False
     known.observer(parts, took, time.perf_counter() - began)
-    known.balance(took, matrices, scalars)
+    known.balance(took, given, scalars)
     return True
+
+
+def knows(key: Hashable) -> bool:
+    """Whether calls of this kind are computed in known parts, until that is decided again."""
+    return key in _known
 
 
 def forget() -> None:
@@ -152,114 +145,60 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
     """Compute all parts; returns the time of each. Raises the exception of a device after all parts have ended."""
     began = time.perf_counter()
     with ExitStack() as stack:
-        for engine in sorted((taking.engine for taking in parts), key=lambda engine: engine.device.info.id):  # as other threads take them
+        for engine in sorted(
+            (taking.plan.engine for taking in parts), key=lambda engine: engine.device.info.id
+        ):  # as other threads take them
             stack.enter_context(engine.lock)
-        begun = list[_Begun]()
+        begun = list[BegunPart]()
         for taking in parts:
-            with taking.engine.device.current():
-                begun.append(_Begun(stack, taking))
+            with taking.plan.engine.device.current():
+                begun.append(BegunPart(stack, taking))
         for one, taking in zip(begun, parts, strict=True):
-            with taking.engine.device.current():
+            with taking.plan.engine.device.current():
                 one.compute()
         waiting = list(begun)
         while waiting:  # in the order in which they end: a device that is waited for too late seems slower than it is
             for one in [one for one in waiting if one.end.done]:
                 one.finish()
                 waiting.remove(one)
-            time.sleep(0)
+            give_way()
         return [PartTime(one.seconds, one.began + one.seconds - began) for one in begun]
 
 
 @dataclass
 class _Known:
-    """How calls of a kind are computed: ``wholes`` and ``parts``, without arrays, and the calls left until that is decided again."""
+    """How calls of a kind are computed: ``wholes`` and ``parts``, without arrays, and the calls left until that is decided again.
 
-    names: Sequence[str]
+    ``ndims``: dimensions of the operands; one that is a stack of one matrix for all is given to the parts as that matrix.
+    """
+
+    ndims: tuple[int, ...]
     wholes: Devices
     parts: Sequence[ReadyPart]
     observer: Observer
     calls: int = field(default_factory=lambda: _AGAIN)
     ends: list[Sequence[float]] = field(default_factory=list)  # of the calls in these parts
 
-    def balance(self, took: Sequence[PartTime], matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
+    def balance(self, took: Sequence[PartTime], arrays: Sequence[NDArray[Any]], scalars: Mapping[str, float]) -> None:
         """Move steps from devices that end late to devices that end early, for later calls, if the gain is worth it."""
         self.ends.append([one.end for one in took])
         if len(self.ends) < _TWICE:
             return
         ends = [min(each) for each in zip(*self.ends, strict=True)]
         self.ends.clear()
-        rates = [(one.high - one.low) / end for one, end in zip(self.parts, ends, strict=True)]
-        if max(ends) * sum(rates) < _UNEVEN * self.parts[-1].high:
+        rates = [one.steps / end for one, end in zip(self.parts, ends, strict=True)]
+        if max(ends) * sum(rates) < _UNEVEN * self.parts[-1].plan.high:
             return
         highs = _bounds(self.wholes, rates)
-        if highs != [one.high for one in self.parts]:
-            wholes = [(engine, tasks.on(task, matrices, scalars), cut) for engine, task, cut in self.wholes]
-            self.parts = [one._replace(task=_without_arrays(one.task)) for one in _taken(wholes, highs)] or self.parts
+        if highs != [one.plan.high for one in self.parts]:
+            wholes = [(engine, _with_arrays(task, arrays, scalars), cut) for engine, task, cut in self.wholes]
+            self.parts = list(map(_emptied, _taken(wholes, highs))) or self.parts
+
+
+def _with_arrays(task: Task, arrays: Sequence[NDArray[Any]], scalars: Mapping[str, float]) -> Task:
+    """A task that was remembered, on the arrays of a call."""
+    matrices = {name: stored._replace(array=array) for (name, stored), array in zip(task.matrices.items(), arrays, strict=True)}
+    return replace(task, matrices=matrices, scalars=scalars)
 
 
 _known: dict[Hashable, _Known] = {}
-
-
-class _Begun:
-    """A part whose large operands are under way; ``compute`` queues the rest, kernels, and its result's way back where that is locked."""
-
-    def __init__(self, stack: ExitStack, taking: ReadyPart) -> None:
-        self.began = time.perf_counter()
-        self._taking, self._task = taking, taking.task
-        device = taking.engine.device
-        self._queue: Queue = device.default_queue()
-        stack.enter_context(InFlight(taking.engine.in_flight, self._queue, tuple(self._task.matrices.values())))
-        self._memories: dict[str, Memory] = {}
-        self._small: list[tuple[Memory, Any]] = []
-        for name, stored in self._task.matrices.items():
-            memory = self._memories[name] = device.allocate(max(nbytes(self._task, name), self._task.problem.itemsize))
-            stack.callback(memory.release)
-            if stored.read and stored.array.size:
-                self._send(memory, stored.array)
-        self._queue.flush()
-        self.end: Event
-        self.seconds = 0.0
-
-    def _send(self, memory: Memory, array: Any) -> None:
-        rows = _rows(array) or (np.ascontiguousarray(array),)
-        if len(rows) == 1 and rows[0].nbytes < _SMALL:
-            self._small.append((memory, rows[0]))
-            return
-        for place, row in enumerate(rows):
-            staging.upload(self._queue, memory, row, place * row.nbytes, blocking=False)
-
-    def compute(self) -> None:
-        """Queue the rest of the work, after the large operands of all parts were queued."""
-        for memory, array in self._small:
-            self._queue.send(memory, array)
-        self._taking.ready.run(self._queue, self._memories, self._task.scalars)
-        self._target: Any = self._task.matrices[self._task.output].array
-        self._memory = self._memories[self._task.output]
-        rows = _rows(self._target)
-        crossing = [locked.crosses(self._queue.device, row, back=True) for row in rows]  # of all rows, for each counts
-        self._coming = bool(rows) and all(crossing)
-        if self._coming:
-            for place, row in enumerate(rows):
-                self._queue.download(row, self._memory, place * row.nbytes, blocking=False)
-        self.end = self._queue.marker()
-        self._queue.flush()
-
-    def finish(self) -> None:
-        """Bring the result of a part that has ended to its place, if it is not there."""
-        ended = time.perf_counter()
-        self.seconds = ended - self.began
-        if self._coming:
-            self._queue.finish()
-            return
-        array = self._target if self._target.flags.c_contiguous else np.empty(self._target.shape, self._target.dtype)
-        staging.download(self._queue, array, self._memory)
-        if array is not self._target:
-            staging.copied(self._target, array)
-        self.seconds += time.perf_counter() - ended
-
-
-def _rows(array: Any) -> tuple[Any, ...]:
-    """The parts of an array between which there are gaps: all of it, or a few rows; none where those are many, or no rows."""
-    if array.flags.c_contiguous:
-        return (array,)
-    return tuple(array) if array.ndim == 2 and len(array) <= _ROWS and array[0].flags.c_contiguous else ()

@@ -18,7 +18,7 @@ from portatile.device.event import Event
 from portatile.errors import PortatileError
 
 _CHUNK = 1 << 25  # bytes that a device takes from the host at once
-_FLYING = 2  # chunks that a device has under way, so that its link does not wait
+_FLYING = 3  # chunks that a device has under way, so that its link does not wait for the threads of others
 
 
 class _Common:

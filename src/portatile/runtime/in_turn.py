@@ -6,13 +6,13 @@ another one woke up, so that a device waits for milliseconds until it is given s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Protocol
 
 from portatile.runtime.device_threads import FAILURES, conclude
 from portatile.runtime.pieces import Pieces
 from portatile.runtime.splits import Share
+from portatile.thread_turns import give_way
 
 
 class PieceWorker(Protocol):
@@ -53,5 +53,5 @@ def in_turn(devices: Sequence[PieceWorker], pieces: Pieces) -> None:
         if not moved and not any(one.busy for one in working):
             break
         if not moved:
-            time.sleep(0)  # for the caller's other threads
+            give_way()  # to the caller's other threads
     conclude([one.share for one in devices], errors, pieces)

@@ -85,10 +85,12 @@ def _bound(request: Request) -> BoundProblem | None:
     crosses = not operands[-1].on_device and sum(stored.extent * stored.array.itemsize for stored in operands) >= slabs.BESIDE
     if crosses or (not operands[-1].on_device and _too_large(engine, problem, operands)):
         task = tasks.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
-        if task.cuts and (slabs.overlaps(task, device) or _too_large(engine, problem, operands)):
+        large = _too_large(engine, problem, operands)
+        if task.cuts and (large or slabs.overlaps(task, device)):
             if request.begin is not None:
                 request.begin.put(device.default_queue())
-            engine.free_workspaces()
+            if large:
+                engine.free_workspaces()
             slabs.run(engine, task)
             return None
     bound = BoundProblem(engine, _prepared(engine, problem, request, None if problem is asked else asked, again), names)
@@ -104,7 +106,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
     key = _kind(request, chosen)
-    if key is not None and at_once.again(key, request.operands, request.scalars):
+    if key is not None and at_once.again(key, [stored.array for stored in request.operands], request.scalars):
         return None
     problem = _problem(request)
     matrices = dict(zip(problem.layout, request.operands, strict=True))
@@ -123,6 +125,14 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem
 
     several.perform(share_forecast, matrices, request.scalars, compute)
     return None
+
+
+def parts_known(request: Request) -> Hashable:
+    """The key under which the parts are kept in which several devices shared such a call; None where there are none."""
+    if not isinstance(request.selector, (list, tuple)) and request.selector != devices.EVERY:
+        return None
+    key = _kind(request, devices.several(request.selector))
+    return key if at_once.knows(key) else None
 
 
 def _kind(request: Request, chosen: Sequence[Device]) -> tuple[object, ...] | None:

@@ -26,11 +26,15 @@ class Pieces:
     """The steps of a size, handed out to devices; safe to use from their threads.
 
     ``period`` is what a piece begins at a multiple of, ``grain`` what its width is a multiple of where it can be. ``clock`` gives seconds.
+    ``least``: steps of a piece at least where it can be, because each costs something of its own.
     """
 
-    def __init__(self, size: int, period: int, rates: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, size: int, period: int, rates: Mapping[str, float], clock: Callable[[], float] = time.monotonic, least: int = 0
+    ) -> None:
         self._free = [(0, size)]
         self._grain = lcm(period, GRAIN) if size > FEWEST * lcm(period, GRAIN) * len(rates) else period
+        self._least = least
         self._rates = dict(rates)  # steps a second, 0 for what nobody knows
         self._cold: set[str] = set()  # devices of which only first pieces are known
         self._sums: dict[str, tuple[float, float]] = {}  # steps and seconds of each device, the latest most
@@ -57,7 +61,7 @@ class Pieces:
             width = min(self._width(device), most, high - low)
             if width < high - low:
                 width = max(self._rounded(width), min(self._grain, most, high - low))
-            if high - low - width < self._rates.get(device, 0.0) * _CRUMB:
+            if high - low - width < max(self._rates.get(device, 0.0) * _CRUMB, self._least / 2):
                 width = min(high - low, most)
             self._free.pop()
             if width < high - low:
@@ -175,7 +179,8 @@ class Pieces:
         if not rate:
             return max(self._left // (_PROBE * max(len(self._rates), 1)), 1)
         fair = self._fair(device)
-        return max(int(_FRACTION * fair), int(min(rate * _LEAST_SECONDS, fair, rate * _FRACTION * self._horizon(device))), 1)
+        least = max(rate * _LEAST_SECONDS, self._least)
+        return max(int(_FRACTION * fair), int(min(least, fair, rate * _FRACTION * self._horizon(device))), 1)
 
 
 def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, dict[str, float]]:

@@ -19,6 +19,7 @@ from portatile.runtime.host_blas import faster
 from portatile.runtime.host_calls import Forms, HostCall, HostRoutine
 from portatile.runtime.host_race import RecordedCall
 from portatile.runtime.perform import forgetting, perform
+from portatile.runtime.recorded_shares import record_shared
 from portatile.runtime.recorded_steps import RecordedSteps, addresses, record
 from portatile.runtime.replayed import Replays
 from portatile.runtime.request import Request, RoutineCall
@@ -177,6 +178,8 @@ class Recorder:
             if recorded is not None:
                 recorded.replays = self.replays
                 self._keep(key, self._faster(recorded, on_host, library, call, planned))
+            elif (shared := record_shared(library, call, result, requests, self._factors)) is not None:
+                self._keep(key, shared)
         return result
 
     def _keep(self, key: tuple[object, ...], recorded: RecordedCall) -> None:

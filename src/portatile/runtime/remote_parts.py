@@ -137,8 +137,11 @@ class RemoteParts:
         began = time.perf_counter()
         prepared = self._prepared(part, placed)
         self._since += time.perf_counter() - began
+        kernels = self._device.default_queue()  # whose workspace is kept from call to call
         with self._engine.lock:
-            prepared.run(lane.queue, {name: stored.array.memory for name, stored in placed.items()}, part.scalars)
+            kernels.follow(lane.queue)
+            prepared.run(kernels, {name: stored.array.memory for name, stored in placed.items()}, part.scalars)
+            lane.queue.follow(kernels)
         lane.queue.flush()
         lane.pending = part, placed[part.output]
 

@@ -27,6 +27,7 @@ from portatile.runtime.device_threads import Part, together
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.forecast import Forecast
 from portatile.runtime.pieces import FEWEST, Pieces, about_in_time, in_time
+from portatile.runtime.ready_parts import ReadyPart
 from portatile.runtime.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
 from portatile.runtime.splits import Share, Split, keep
 from portatile.runtime.triangles import TriangleParts
@@ -250,7 +251,9 @@ def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note:
     size, work = problem.sizes[cut.size], _work(problem, cut)
     known = {worker.share.device: _known(worker, problem, what.prediction) / work for worker in workers}
     period = lcm(*(max(worker.cut.period, 1) for worker in workers))
-    pieces, predicted = Pieces(size, period, known), 0.0
+    narrow = min(workers, key=lambda worker: worker.most)
+    least = slabs.least(narrow.engine, narrow.task, narrow.cut, narrow.most, len(workers))
+    pieces, predicted = Pieces(size, period, known, least=least), 0.0
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))
     making = sum(worker.engine.making for worker in workers)
@@ -287,7 +290,7 @@ def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str
     except (DeviceError, LaunchError, MemoryError):  # who fails again is left out then
         return {}
     for worker, one, took in zip(workers, parts, taken, strict=True):
-        worker.share.steps, worker.share.pieces, worker.share.seconds = one.high - one.low, 1, took.seconds
+        worker.share.steps, worker.share.pieces, worker.share.seconds = one.steps, 1, took.seconds
     if what.key is not None and what.prediction.tried:
         at_once.remember(what.key, devices, parts, _teller(what, workers[0].task, workers[0].cut))
     return {worker.share.device: worker.share.rate for worker in workers}
@@ -297,8 +300,8 @@ def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer
     """A callback that keeps the split of each call that is computed in the parts of an earlier one."""
     place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
 
-    def tell(parts: Sequence[at_once.ReadyPart], took: Sequence[at_once.PartTime], seconds: float) -> None:
-        done = [(part.engine.device.info.id, part.high - part.low, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
+    def tell(parts: Sequence[ReadyPart], took: Sequence[at_once.PartTime], seconds: float) -> None:
+        done = [(part.plan.engine.device.info.id, part.steps, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
 
         def made() -> Split:
             shares = tuple(Share(*one) for one in done)

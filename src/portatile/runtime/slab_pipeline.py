@@ -1,4 +1,8 @@
-"""Slabs of a problem through a device's memory: two sets of buffers in turn, so that what crosses the link does so beside kernels."""
+"""Slabs of a problem through a device's memory: two sets of buffers in turn, so that what crosses the link does so beside kernels.
+
+Each set has a queue for its copies. Kernels of both run on the device's default queue, whose workspace is kept from call to call: to map
+gigabytes anew takes milliseconds, in which the device would have nothing to do.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import workspaces
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.event import Event
@@ -22,12 +27,13 @@ from portatile.runtime.scratch import scratch
 from portatile.runtime.tasks import Task, nbytes, part, prepared
 from portatile.workload import Cut
 
+_KEPT = 8  # a workspace of up to 1/8 of the device's memory is kept for the next call
 _LINE = 4096  # what each operand of a slab begins at a multiple of in pinned memory, in bytes
 
 
 @dataclass
 class _Lane:
-    """One of the two sets of buffers, its queue, and the slab that it holds.
+    """One of the two sets of buffers, the queue of its copies, and the slab that it holds.
 
     ``pending`` waits to be collected: where it was staged, its result in pinned memory stands last. ``steps`` are its. ``crossing``: bytes
     of each operand that crosses the link.
@@ -53,11 +59,6 @@ class _Lane:
         matrix: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
         return matrix
 
-    def release(self) -> None:
-        self.queue.release()
-        for memory in self.device.values():
-            memory.release()
-
 
 def _lines(nbytes: int) -> int:
     """``nbytes`` rounded up to the beginning of the next operand in pinned memory."""
@@ -81,22 +82,29 @@ def pipeline(
     own: list[Memory] = []
     lanes: list[_Lane] = []
     with engine.lock:
+        kernels = device.default_queue()
+        widest = part(task, cut, 0, min(width, task.problem.sizes[cut.size]))
         try:
-            for which in range(2):
-                lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
+            memories = [_memories(device, widest, cut, own) for _ in range(2)]  # before there are queues: that of the last call is taken
+            for which, memory in enumerate(memories):
+                lanes.append(_Lane(device.queue(), memory, which, _crossing(widest, cut)))
             queues = [lane.queue for lane in lanes]
             shared = _place(queues, task, cut, own)
             for queue, other in permutations(queues):
                 queue.wait_for(other.marker())
-            _Stream(engine, cut, shared, collected).run(task, lanes, ranges)
+            stream = _Stream(engine, cut, shared, collected)
+            stream.run(task, lanes, ranges)
             for queue in queues:
                 queue.finish()
+            if stream.workspace > device.info.global_memory // _KEPT:
+                engine.free_workspaces()
         finally:
+            for queue in (*(lane.queue for lane in lanes), kernels):
+                drain(queue)  # whatever ended it: the caller's arrays may be in use
             for lane in lanes:
-                drain(lane.queue)  # whatever ended it: the caller's arrays may be in use
-                lane.release()
-            for memory in own:
-                memory.release()
+                lane.queue.release()
+            for each in own:
+                each.release()
 
 
 class _Stream:
@@ -104,6 +112,7 @@ class _Stream:
 
     def __init__(self, engine: Engine, cut: Cut, shared: Mapping[str, Memory], collected: Callable[[int, int, float], None]) -> None:
         self._engine, self._cut, self._shared, self._collected = engine, cut, shared, collected
+        self._kernels = engine.device.default_queue()
         self._prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
         self._since = time.perf_counter()  # when the latest result was collected, later by what making kernels ready took
 
@@ -121,12 +130,19 @@ class _Stream:
             lane, slab = idle.pop(), part(task, self._cut, *steps)
             prepared = self._prepare(slab)
             _send(lane, slab, self._cut)
-            prepared.run(lane.queue, {**self._shared, **lane.device}, slab.scalars)
+            self._kernels.follow(lane.queue)
+            prepared.run(self._kernels, {**self._shared, **lane.device}, slab.scalars)
+            lane.queue.follow(self._kernels)
             lane.pending, lane.steps = _fetch(lane, slab), steps
             lane.queue.flush()
             busy.append(lane)
         for lane in busy:
             self._collect(lane)
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of the workspace of all slabs so far."""
+        return workspaces.workspace(one.executable.plan for one in self._prepared.values())
 
     def _prepare(self, slab: Task) -> Prepared:
         extent = slab.problem.sizes[self._cut.size]
@@ -144,11 +160,23 @@ class _Stream:
             self._since = now
 
 
-def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
-    """Buffers for the widest slab."""
-    sizes = {name: max(nbytes(widest, name), widest.problem.itemsize) for name in cut.pieces}
-    crossing = {name: size for name, size in sizes.items() if widest.matrices[name].read or name == widest.output}
-    return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, which, crossing)
+def _memories(device: Device, widest: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
+    """Memory for each operand of the widest slab; ``own`` takes it, to be given back."""
+    memories: dict[str, Memory] = {}
+    for name in cut.pieces:
+        memories[name] = device.allocate(_nbytes(widest, name))
+        own.append(memories[name])
+    return memories
+
+
+def _crossing(widest: Task, cut: Cut) -> Mapping[str, int]:
+    """Bytes of each operand of the widest slab that crosses the link."""
+    return {name: _nbytes(widest, name) for name in cut.pieces if widest.matrices[name].read or name == widest.output}
+
+
+def _nbytes(slab: Task, name: str) -> int:
+    """Bytes of an operand's memory, which is never none."""
+    return max(nbytes(slab, name), slab.problem.itemsize)
 
 
 def _place(queues: Sequence[Queue], task: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:

@@ -104,6 +104,18 @@ def _crossing(task: Task, step: Sequence[int]) -> int:
     return max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
 
 
+def least(engine: Engine, task: Task, cut: Cut, most: int, devices: int) -> int:
+    """How many steps a slab should have at least, of ``most``, where several devices share them; 0 for any number.
+
+    There are few where each one converts what all of them need whole.
+    """
+    size = task.problem.sizes[cut.size]
+    if not cut.pieces or most >= size or not workloads.get(task.problem.workload).products:
+        return 0
+    workspace = prepared(engine, part(task, cut, 0, most)).executable.plan.workspace
+    return size // (LEAST_SLABS * devices) if 2 * workspace >= left_whole(task, cut) else 0
+
+
 def _in_place(task: Task, cut: Cut) -> bool:
     """Whether slabs cross the link without being staged."""
     if "columns" in cut.pieces.values() or task.matrices[task.output].on_device:

@@ -111,24 +111,9 @@ def part(task: Task, cut: Cut, low: int, high: int) -> Task:
     """The task of the steps ``low`` to ``high``."""
     problem = replace(task.problem, sizes={**task.problem.sizes, cut.size: high - low})
     shared = {name for name, layout in problem.layout.items() if layout.strides[0] == 0}
-    return _of_steps(replace(task, problem=_packed(problem, shared)), cut, low, high)
-
-
-def _of_steps(whole: Task, cut: Cut, low: int, high: int) -> Task:
-    """A task with the operands and scalars of these steps in place of all."""
-    pieces = {name: _piece(whole.matrices[name], how, low * cut.unit, high * cut.unit) for name, how in cut.pieces.items()}
-    scalars = {**whole.scalars, cut.first: whole.scalars[cut.first] + low} if cut.first else whole.scalars
-    return replace(whole, matrices={**whole.matrices, **pieces}, scalars=scalars)
-
-
-def again(known: Task, cut: Cut, low: int, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
-    """The part that ``known`` is, from the step ``low`` on, of the same problem on arrays that lie like those it was made for."""
-    return _of_steps(on(known, matrices, scalars), cut, low, low + known.problem.sizes[cut.size])
-
-
-def on(known: Task, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
-    """A task on arrays that lie like those it was made for."""
-    return replace(known, matrices={**matrices, **_single(matrices)}, scalars=scalars)
+    pieces = {name: _piece(task.matrices[name], how, low * cut.unit, high * cut.unit) for name, how in cut.pieces.items()}
+    scalars = {**task.scalars, cut.first: task.scalars[cut.first] + low} if cut.first else task.scalars
+    return replace(task, problem=_packed(problem, shared), matrices={**task.matrices, **pieces}, scalars=scalars)
 
 
 def _packed(problem: Problem, shared: Collection[str]) -> Problem:

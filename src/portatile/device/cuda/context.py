@@ -19,6 +19,7 @@ from portatile.errors import DeviceError
 _POOL_KEEPS = 8  # the driver's pool keeps freed memory up to this part of the device's (1/8): to map a gigabyte anew takes 4 ms
 _RECYCLED = 1 << 30  # the most bytes that are handed out again without a call of the driver
 _KEPT_EVENTS = 256  # of each kind, for later use
+_KEPT_STREAMS = 16  # for later use: to make or destroy one takes tenths of a millisecond
 
 
 class CudaStream(Protocol):
@@ -62,6 +63,7 @@ class CudaContext(Device):
         self.recycled = self._pool_of_freed()
         self._rows = LinearTextures(self._handle, self.finish)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
+        self._streams: list[Any] = []
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
         self.of_graphs: list[tuple[Any, Any]] = []  # memory of other libraries' graphs, each with the signal that the graph is gone
         self._open_to: WeakKeyDictionary[CudaContext, int] = WeakKeyDictionary()  # and the generation of each
@@ -258,6 +260,20 @@ class CudaContext(Device):
             flags = driver.CUevent_flags
             return call(driver.cuEventCreate, int(flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING))
 
+    def take_stream(self) -> Any:
+        """A stream of our own, which holds nothing."""
+        try:
+            return self._streams.pop()
+        except IndexError:
+            return call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+
+    def give_stream(self, stream: Any) -> None:
+        """Keep a stream that has finished for the next ``take_stream``."""
+        if len(self._streams) < _KEPT_STREAMS:
+            self._streams.append(stream)
+        else:
+            driver.cuStreamDestroy(stream)
+
     def give_event(self, event: Any, timing: bool) -> None:
         """Keep an event for the next ``take_event``. Commands that wait for it go on waiting for the point where it was recorded."""
         if len(self._events[timing]) < _KEPT_EVENTS:
@@ -279,6 +295,9 @@ class CudaContext(Device):
                 for event in (*self._events[False], *self._events[True]):
                     driver.cuEventDestroy(event)
                 self._events = {False: [], True: []}
+                for stream in self._streams:
+                    driver.cuStreamDestroy(stream)
+                self._streams = []
                 self._rows.release()
                 if self._pool is not None:
                     driver.cuStreamSynchronize(self._stream)
@@ -294,6 +313,7 @@ class CudaContext(Device):
     def abandon(self) -> None:
         super().abandon()
         self._context = None
+        self._streams = []
         self.page_locks = set()
         self._lock = threading.RLock()  # the old one may be held by a thread that the forked process lacks
         self.recycled = self._pool_of_freed()

@@ -48,8 +48,7 @@ class CudaQueue(Queue):
         self.tells = profiling or out_of_order
         self._context, self._number = device.context
         with device.current():
-            non_blocking = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
-            self.stream = driver.CUstream(foreign) if foreign is not None else call(driver.cuStreamCreate, non_blocking)
+            self.stream = driver.CUstream(foreign) if foreign is not None else device.take_stream()
             quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
             self._admitted = object()  # the claim of the device's memory up to which it may use what was claimed
@@ -90,14 +89,24 @@ class CudaQueue(Queue):
         check_fits(target, offset, array.nbytes)
         return self._transfer(target, array, offset, blocking, wait, to_device=True)
 
-    def send(self, target: Memory, array: NDArray[Any]) -> None:
+    def send(self, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
         assert type(target) is CudaMemory
         check_contiguous(array)
-        check_fits(target, 0, array.nbytes)
+        check_fits(target, offset, array.nbytes)
         with self.device.current():
             self.enter()
             if array.nbytes:
-                call(driver.cuMemcpyHtoDAsync, _address(target), address(array), array.nbytes, self.stream)
+                call(driver.cuMemcpyHtoDAsync, _address(target) + offset, address(array), array.nbytes, self.stream)
+            self.leave()
+
+    def fetch(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
+        assert type(source) is CudaMemory
+        check_contiguous(array)
+        check_fits(source, offset, array.nbytes)
+        with inside, self.device.current():
+            self.enter()
+            if array.nbytes:
+                call(driver.cuMemcpyDtoHAsync, address(array), _address(source) + offset, array.nbytes, self.stream)
             self.leave()
 
     def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
@@ -231,8 +240,10 @@ class CudaQueue(Queue):
         self.device.retire(self, stream)
         if not self._foreign:
             with self.device.relaxed():
-                driver.cuStreamSynchronize(stream)
-                driver.cuStreamDestroy(stream)
+                if int(driver.cuStreamSynchronize(stream)[0]):
+                    driver.cuStreamDestroy(stream)
+                else:
+                    self.device.give_stream(stream)
         if self._beside:
             self.device.recycled.leave()
         self._pending.clear()
