@@ -23,7 +23,9 @@ def skips_zeros(device: DeviceInfo) -> bool:
 def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     """The point for such a product. It is the default: stored results are of whole products and say nothing about triangles."""
     reals = computed(problem)
-    return panels(reals, device, triangle.operand != "a") if device.kind == "cpu" else alone(reals, device, triangle.operand)
+    if device.kind == "cpu":
+        return panels(reals, device, triangle.operand != "a")
+    return alone(reals, device, triangle.operand, same=triangle.mirrored)
 
 
 def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, SharedTiles | Quarters | None]:

@@ -52,19 +52,25 @@ def shared(
     if costs is None or not joins(device):
         return None
     order, k, units = problem.sizes["n"], problem.sizes["k"], max(device.compute_units, 1)
+
+    def packing(point: Gpu) -> float:
+        """Microseconds in which panels are written; square tiles have one set of them where B is A."""
+        operands = point.PACK_A + point.PACK_B - (mirrored and point.PACK_A and point.rows == point.columns)
+        return operands * 2e-6 * order * k * problem.itemsize / costs.packed
+
     best = math.inf
     found: tuple[Gpu, SharedTiles | Quarters | None] | None = None
     for tile, rate in _known(problem, costs):
         if _alike(tile.point, whole):
             best = _whole(
                 tile, rate, costs, whole.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize, parts=whole.SPLIT_K
-            )
+            ) + packing(whole)
     if best == math.inf:
         return None
     for tile, rate in _known(problem, costs) if _drawn(problem) else ():  # which the estimate of all variants does not know of
         point = _staged(tile.point, whole)
         if point is not None and point.rows == point.columns and point.KG == 1 and _fits(point, problem, device):
-            took = _whole(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize)
+            took = _whole(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize) + packing(point)
             if took < best:
                 best, found = took, (point, None)
     for tile, rate in _known(problem, costs) if mirrored else ():
@@ -75,6 +81,7 @@ def shared(
         took = _QUARTERED[point.MMA] * _whole(tile, rate, costs, quarters.groups, k, units, itemsize=problem.itemsize)
         if device.can.language == "OpenCL C" and math.prod(point.item_tile) >= _MANY:
             took *= _HOLDING
+        took += packing(point)
         if took < best:
             best, found = took, (point, quarters)
     for tile, rate in _known(problem, costs) if plain(problem) else ():
@@ -85,6 +92,7 @@ def shared(
         took = _shared(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, problem.itemsize, stream)
         if device.can.language == "OpenCL C" and not point.MMA:
             took *= (1 + _BESIDE * (tile.groups - 1)) / (_SLOWER[False] if stream.groups == stream.sharing else 1)
+        took += packing(point)
         if took < best:
             best, found = took, (point, stream)
     return found

@@ -129,7 +129,7 @@
    instructions need the registers; else a warp has 8 steps of k of 4 rows, so that it reads few lines of memory on either side #}
 {% macro copies_mirrored(x, wide, pitch, edge, ld, first, end) %}
 {% set first_c, past_c = ("(%s) / 2" % first, "(%s + %d) / 2" % (first, wide)) if COMPLEX else (first, "%s + %d" % (first, wide)) %}
-{% if MIRRORED_WHOLE and not MMA %}
+{% if MIRRORED_WHOLE and (not MMA or MIRRORED_WIDE) and not COMPLEX %}
 {% set slots, per = KB * wide // vector, wide // vector %}
             if ({{ "k_next + 1 >= %s" % past_c if MIRRORED == "above" else "%s + 1 >= k_next + %d" % (first_c, KB) }}) {
 #pragma unroll
