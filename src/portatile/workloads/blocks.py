@@ -26,7 +26,7 @@ Operands = Mapping[str, tuple[str, Layout]]
 
 
 @dataclass(frozen=True)
-class Product:
+class BlockProduct:
     """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k, and letters ``trans`` of both op."""
 
     sizes: tuple[int, int, int]
@@ -58,7 +58,7 @@ def part(layout: Layout, row: int, column: int) -> Layout:
     return Layout(layout.strides, layout.offset + row * layout.strides[0] + column, layout.alignment)
 
 
-def product(problem: Problem, asked: Product, batch: int | None = None) -> Call:
+def product(problem: Problem, asked: BlockProduct, batch: int | None = None) -> Call:
     """The product, or with ``batch`` those of stacks of so many matrices, in the problem's precision."""
     layouts = {name: layout for name, (_, layout) in asked.operands.items()}
     name, stacked = ("gemm", {}) if batch is None else ("gemm_batched", {"batch": batch})
@@ -67,7 +67,7 @@ def product(problem: Problem, asked: Product, batch: int | None = None) -> Call:
     return _call(asked, get(computed.workload).problem(sizes, computed.dtype, _letters(asked), layouts))
 
 
-def whole(problem: Problem, asked: Product, triangle: Triangle, device: DeviceInfo) -> Plan:
+def whole(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
     """As ``product``, in one launch that skips ``triangle``, on devices where ``zeros.skips_zeros``. A processor packs the operands
     first, so that there ``c`` may be one of them.
     """
@@ -76,14 +76,14 @@ def whole(problem: Problem, asked: Product, triangle: Triangle, device: DeviceIn
     return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=stream))
 
 
-def mirrored(problem: Problem, asked: Product, triangle: Triangle, device: DeviceInfo) -> Plan:
+def mirrored(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
     """As ``product``, in one launch that reads the stored triangle of a symmetric operand, on NVIDIA's GPUs."""
     called = product(problem, asked)
     tile = in_stacks(computed(called.problem), device, 1, "", triangle.operand).mirroring(triangle.operand)
     return _bound(problem, called, build(called.problem, tile, device, triangle=triangle))
 
 
-def doubled(problem: Problem, asked: Product, triangle: Triangle, device: DeviceInfo) -> Plan:
+def doubled(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
     """The product of op(A) and op(B) with op(B) op(A) added to it, of which a triangle is wanted, where ``zeros.doubled``."""
     called = product(problem, asked)
     found = zeros.doubled(called.problem, device)
@@ -92,32 +92,32 @@ def doubled(problem: Problem, asked: Product, triangle: Triangle, device: Device
     return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=sharing))
 
 
-def stack(problem: Problem, asked: Product, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
+def stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
     """As ``whole`` for a stack of ``count`` products of A and B as they are, on NVIDIA's GPUs: with the tile for all rows of the stack."""
     one = _first(problem, asked)
     every_row = computed(replace(one, sizes={**one.sizes, "m": count * one.sizes["m"]}))
     return _stacked(problem, asked, triangle, device, alone(every_row, device, triangle.operand), count)
 
 
-def small_stack(problem: Problem, asked: Product, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
+def small_stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
     """As ``stack``, of op(a) and op(b), with the tile that such a stack of whole products has: small matrices do not leave it empty."""
     zeros, mirrored = ("", triangle.operand) if triangle.symmetric else (triangle.operand, "")
     tile = in_stacks(computed(_first(problem, asked)), device, count, zeros, mirrored)
     return _stacked(problem, asked, triangle, device, tile.mirroring(mirrored) if mirrored else tile, count)
 
 
-def reads_triangle(problem: Problem, asked: Product, triangle: Triangle, device: DeviceInfo, count: int) -> bool:
+def reads_triangle(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> bool:
     """Whether ``mirrored``, or ``small_stack`` with a symmetric ``triangle``, is estimated to be faster than expanding the matrices."""
     return default.reads_triangle(computed(product(problem, asked).problem), device, count, triangle.operand)
 
 
-def _first(problem: Problem, asked: Product) -> Problem:
+def _first(problem: Problem, asked: BlockProduct) -> Problem:
     """The first product of a stack."""
     layouts = {name: replace(layout, strides=layout.strides[1:]) for name, (_, layout) in asked.operands.items()}
     return get("gemm").problem(dict(zip("mnk", asked.sizes, strict=True)), problem.dtype, _letters(asked), layouts)
 
 
-def _stacked(problem: Problem, asked: Product, triangle: Triangle, device: DeviceInfo, tile: Gpu, count: int) -> Plan:
+def _stacked(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, tile: Gpu, count: int) -> Plan:
     """The launches of a stack of ``count`` products with this tile."""
     one = _first(problem, asked)
     strides = {name: layout.strides[0] for name, (_, layout) in asked.operands.items()}
@@ -125,7 +125,7 @@ def _stacked(problem: Problem, asked: Product, triangle: Triangle, device: Devic
     return _bound(problem, _call(asked, one), plan)
 
 
-def added(problem: Problem, asked: Product, addend: tuple[str, Layout], device: DeviceInfo) -> Plan:
+def added(problem: Problem, asked: BlockProduct, addend: tuple[str, Layout], device: DeviceInfo) -> Plan:
     """As ``product``, in one launch that reads ``addend`` where that reads c: c = factors[0] op(a) op(b) + factors[1] addend; on NVIDIA's
     GPUs, in their type's own precision.
     """
@@ -135,12 +135,12 @@ def added(problem: Problem, asked: Product, addend: tuple[str, Layout], device: 
     return _bound(problem, msgspec.structs.replace(called, operands={**called.operands, "d": memory}), plan)
 
 
-def _letters(asked: Product) -> dict[str, Value]:
+def _letters(asked: BlockProduct) -> dict[str, Value]:
     """The options of a product."""
     return {"trans_a": asked.trans[0], "trans_b": asked.trans[1]}
 
 
-def _call(asked: Product, callee: Problem) -> Call:
+def _call(asked: BlockProduct, callee: Problem) -> Call:
     """The product as a call of ``callee``."""
     names = {name: memory for name, (memory, _) in asked.operands.items()}
     return Call(callee, names, {"alpha": asked.factors[0], "beta": asked.factors[1]})

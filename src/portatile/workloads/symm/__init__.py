@@ -141,14 +141,14 @@ def _stored(problem: Problem) -> blocks.Operands:
     return {name: (name, layout) for name, layout in problem.layout.items()}
 
 
-def product_of(problem: Problem, stored: blocks.Operands) -> tuple[blocks.Product, Triangle]:
+def product_of(problem: Problem, stored: blocks.Operands) -> tuple[blocks.BlockProduct, Triangle]:
     """The product of a whole A and B, and what A lacks of which one triangle is stored."""
     left, mirror = problem.options["side"] == "L", str(problem.options.get("mirror", "T"))
     letters = ("R" if mirror == "R" else "N", str(problem.options["trans_b"]))
     a, b, how = (stored["a"], stored["b"], letters) if left else (stored["b"], stored["a"], letters[::-1])
     missing = Triangle("a" if left else "b", "below" if problem.options["uplo"] == "U" else "above", symmetric=True)
     sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
-    return blocks.Product(sizes, {"a": a, "b": b, "c": stored["c"]}, (how[0], how[1]), ("alpha", "beta")), missing
+    return blocks.BlockProduct(sizes, {"a": a, "b": b, "c": stored["c"]}, (how[0], how[1]), ("alpha", "beta")), missing
 
 
 workload = Symm()

@@ -119,7 +119,7 @@ class Syr2k(Syrk):
         second = blocks.part(joined, 0, k) if plain else blocks.part(joined, k, 0)
         operands = {"a": ("joined", joined), "b": ("joined", second), "c": ("c", problem.layout["c"])}
         op, triangle = ("N", "T") if plain else ("T", "N"), Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
-        product = blocks.whole(problem, blocks.Product((n, n, 2 * k), operands, op, ("alpha", "beta")), triangle, device)
+        product = blocks.whole(problem, blocks.BlockProduct((n, n, 2 * k), operands, op, ("alpha", "beta")), triangle, device)
         return Plan((join, *product.steps), (*product.temporaries, Temporary("joined", 3 * n * k * problem.itemsize)))
 
     def awkward(self, problem: Problem) -> list[Problem]:
@@ -127,11 +127,11 @@ class Syr2k(Syrk):
         return [*super().awkward(problem), *structured.awkward(self, problem, ((37, 2),))]
 
 
-def _both(problem: Problem) -> blocks.Product:
+def _both(problem: Problem) -> blocks.BlockProduct:
     """The first product, from which the groups of one launch go on to the second."""
     n, k, trans = problem.sizes["n"], problem.sizes["k"], str(problem.options["trans"])
     operands = {name: (name, problem.layout[name]) for name in "abc"}
-    return blocks.Product((n, n, k), operands, (trans, blocks.transposed(trans, hermitian(problem))), ("alpha", "beta"))
+    return blocks.BlockProduct((n, n, k), operands, (trans, blocks.transposed(trans, hermitian(problem))), ("alpha", "beta"))
 
 
 def _doubles(problem: Problem, device: DeviceInfo) -> bool:

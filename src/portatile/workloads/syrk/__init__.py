@@ -94,7 +94,7 @@ class Syrk(structured.RealOrComplex):
         if nb == 0 and problem.sizes["k"] > 0:
             a = ("a", problem.layout["a"])
             operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
-            product = blocks.Product((n, n, problem.sizes["k"]), operands, op_of(problem, ("a", "a")), ("alpha", "beta"))
+            product = blocks.BlockProduct((n, n, problem.sizes["k"]), operands, op_of(problem, ("a", "a")), ("alpha", "beta"))
             return blocks.whole(problem, product, unwanted(problem), device)
         nb = nb or _NO_TERMS
         defines: dict[str, Value] = {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}
@@ -191,7 +191,7 @@ class Syrk(structured.RealOrComplex):
             stored = problem.layout[name]
             operands[side] = (name, blocks.part(stored, start, 0) if _plain(problem, name) else blocks.part(stored, 0, start))
         sizes = (rows[1], columns[1], problem.sizes["k"])
-        return blocks.product(problem, blocks.Product(sizes, operands, op_of(problem, pair), ("alpha", beta)))
+        return blocks.product(problem, blocks.BlockProduct(sizes, operands, op_of(problem, pair), ("alpha", beta)))
 
     def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
         """The products beside the block on the diagonal, and its triangle."""

@@ -134,7 +134,7 @@ def _join(problem: Problem, nb: int, pairs: _Pairs, device: DeviceInfo) -> Itera
     natively = blocks.natively(problem)
 
     def product(sizes: tuple[int, int, int], operands: blocks.Operands, factor: float, operand: str) -> Plan:
-        triangle, asked = Triangle(operand, "below" if upper else "above"), blocks.Product(sizes, operands, ("N", "N"), (factor, 0.0))
+        triangle, asked = Triangle(operand, "below" if upper else "above"), blocks.BlockProduct(sizes, operands, ("N", "N"), (factor, 0.0))
         if not device.nvidia or size <= _LARGE:
             return Plan((blocks.product(natively, asked, None if alone else count),))
         if alone:

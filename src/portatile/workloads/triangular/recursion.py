@@ -99,7 +99,7 @@ class Recursion(ABC):
         """rest = scale * rest - op(A)[rest, known] X[known], or the mirror image of it from the right."""
         self.multiply(self.contribution(known, rest, "alpha" if first else 1.0))
 
-    def contribution(self, known: Block, rest: Block, scale: blocks.Factor) -> blocks.Product:
+    def contribution(self, known: Block, rest: Block, scale: blocks.Factor) -> blocks.BlockProduct:
         """The product that subtracts the contribution of the ``known`` unknowns from the scaled ``rest``."""
         row, column = (rest, known) if self.left == (self.trans in "NR") else (known, rest)
         between = blocks.part(self.problem.layout["a"], row.start, column.start)
@@ -119,16 +119,16 @@ class Recursion(ABC):
         target: tuple[str, Layout],
         shape: tuple[int, int],
         factors: tuple[blocks.Factor, blocks.Factor],
-    ) -> blocks.Product:
+    ) -> blocks.BlockProduct:
         """target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right; op(matrix) has this ``shape``, or
         the transposed one.
         """
         size, depth = shape
         if self.left:
-            return blocks.Product((size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N"), factors)
-        return blocks.Product((self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans), factors)
+            return blocks.BlockProduct((size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N"), factors)
+        return blocks.BlockProduct((self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans), factors)
 
-    def multiply(self, product: blocks.Product, *, natively: bool = False) -> None:
+    def multiply(self, product: blocks.BlockProduct, *, natively: bool = False) -> None:
         """Append a product, of all systems of the batch where there is one, in the problem's precision or ``natively``."""
         problem = blocks.natively(self.problem) if natively else self.problem
         if self.batch is None:
@@ -136,7 +136,7 @@ class Recursion(ABC):
             return
         self.steps.append(blocks.product(problem, self.stacks(product), self.batch.count))
 
-    def stacks(self, product: blocks.Product) -> blocks.Product:
+    def stacks(self, product: blocks.BlockProduct) -> blocks.BlockProduct:
         """The first system's product as those of all systems."""
         operands = {
             name: (memory, replace(layout, strides=(self.step(memory), *layout.strides)))

@@ -107,9 +107,9 @@ class Trmm(structured.TriangularOperand):
         written = (target, blocks.part(problem.layout[target], *place))
         if left:
             operands = {"a": triangle, "b": known, "c": written}
-            return blocks.product(problem, blocks.Product((stop - start, n, last - first), operands, (trans, "N"), ("alpha", 0.0)))
+            return blocks.product(problem, blocks.BlockProduct((stop - start, n, last - first), operands, (trans, "N"), ("alpha", 0.0)))
         operands = {"a": known, "b": triangle, "c": written}
-        return blocks.product(problem, blocks.Product((m, stop - start, last - first), operands, ("N", trans), ("alpha", 0.0)))
+        return blocks.product(problem, blocks.BlockProduct((m, stop - start, last - first), operands, ("N", trans), ("alpha", 0.0)))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; what must not be read of A is NaN."""
@@ -152,7 +152,7 @@ def copy_of_b(problem: Problem, group: int) -> _Prepared:
     return _Prepared(launch, Temporary("copy", m * copy.strides[0] * problem.itemsize), copy)
 
 
-def product_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> tuple[blocks.Product, Triangle]:
+def product_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> tuple[blocks.BlockProduct, Triangle]:
     """The product of ``triangle`` and ``full``, and what is zero of it."""
     left, trans = problem.options["side"] == "L", str(problem.options["trans"])
     lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
@@ -161,7 +161,7 @@ def product_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, 
     operands = {**factors, "c": (target, problem.layout[target])}
     sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
     zero = Triangle("a" if left else "b", "above" if lower else "below", problem.options["diag"] == "U")
-    return blocks.Product(sizes, operands, (trans, "N") if left else ("N", trans), ("alpha", 0.0)), zero
+    return blocks.BlockProduct(sizes, operands, (trans, "N") if left else ("N", trans), ("alpha", 0.0)), zero
 
 
 def _source(problem: Problem, group: int) -> Source:
