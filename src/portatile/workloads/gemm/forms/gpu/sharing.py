@@ -32,7 +32,8 @@ _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a tex
 _DIVIDED = 1.1  # times what the estimate of all variants expects of a product: as much as of whole tiles here, seen over orders
 _FOLDED = 1.05  # times the estimate of a whole product and its fold: what both products at once may come to
 _LONG = 1e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
-_SUSTAINED, _NEAR = 0.83, 0.85  # ... this part of a multiprocessor's, from this part of which on they do
+_SUSTAINED, _NEAR = 0.93, 0.85  # ... this part of a multiprocessor's but for their copies, from this part of which on they do
+_DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its area: they draw power that multiply-adds would use
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
 _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
@@ -227,7 +228,8 @@ def _drawn(problem: Problem) -> bool:
 def _sustained(tile: GpuTile, rate: float, costs: Costs) -> float:
     """The rate with which full multiprocessors come to what the power limit allows, of a tile that comes near it otherwise."""
     usual = _reached(tile, tile.groups, costs) / _copies(tile)
-    return _SUSTAINED * (_CROWDED if tile.groups > 1 else 1.0) / usual if rate * usual >= _NEAR * _SUSTAINED else rate
+    allowed = _SUSTAINED * (_CROWDED if tile.groups > 1 else 1.0) / (1 + _DRAWN * (1 / tile.point.rows + 1 / tile.point.columns))
+    return allowed / usual if rate * usual >= _NEAR * allowed else rate
 
 
 def _alike(one: Gpu, other: Gpu) -> bool:
