@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from portatile.records import Problem, Value
 from portatile.workloads.gemm.passing import ceil_div
 
-WIDE = False
 BAND = 1024
 """Rows or columns of C in which neighbouring groups work together, so that they read few rows of both factors."""
 
@@ -26,7 +25,7 @@ def mirrored(problem: Problem, operand: str, missing: str) -> dict[str, Value]:
     vector = 16 // problem.itemsize
     sizes = (problem.sizes["m" if operand == "a" else "n"], problem.sizes["k"])
     whole = all(size % vector == 0 for size in sizes) and problem.layout[operand].vector_width(problem.itemsize) >= vector
-    return {f"{operand.upper()}_FROM": "mirrored", "MIRRORED": missing, "MIRRORED_WHOLE": whole, "MIRRORED_WIDE": WIDE}
+    return {f"{operand.upper()}_FROM": "mirrored", "MIRRORED": missing, "MIRRORED_WHOLE": whole}
 
 
 @dataclass(frozen=True)
