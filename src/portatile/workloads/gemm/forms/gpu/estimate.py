@@ -29,6 +29,7 @@ _JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
 _PRICED = ("dots", "columns", "elements", "shifted", "mirrored")  # ways with a cost for each element
 _VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
+_LONG_PART = 512  # steps of k beside which it takes no time to begin a group
 _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds on, where copies draw power that multiply-adds would use
 
 
@@ -118,10 +119,10 @@ def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats
     c = 1e-6 * shape.count * shape.m * shape.n * itemsize * (0.5 if shape.zeros == "c" else 1.0)
     stored = costs.stored / np.where(shape.ragged, costs.ragged, 1.0)
     began = costs.launch + _packing(shape, v, costs)
-    waves = _ceil(_groups(shape, v, 1), np.maximum(v.tail, 1) * units) * (1 - v.saved)
+    waves = _ceil(_groups(shape, v, 1, shape.k), np.maximum(v.tail, 1) * units) * (1 - v.saved)
     with_tail = began + costs.add + waves * busy(v.tail) + (fill + drain) * (waves + 1) + c / stored
 
-    groups = _groups(shape, v, parts)
+    groups = _groups(shape, v, parts, chunk)
     each = _ceil(groups, usable_multiprocessors(units, v.cluster))
     rounds, rest = each // v.groups, each % v.groups
     rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, groups) if shape.zeros else 1.0)
@@ -148,12 +149,16 @@ def wanted(shape: ProblemShape, rows: Ints, columns: Ints) -> Ints:
     return shape.count * np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
 
 
-def _groups(shape: ProblemShape, v: VariantColumns, parts: Ints | int) -> Ints:
-    """Groups with all steps of their part of k that take as long as all groups. Where A or B is triangular, sums are half as long as k in
-    the mean, and the multiprocessor whose groups are the longest has half a group more to do than that.
+def _groups(shape: ProblemShape, v: VariantColumns, parts: Ints | int, chunk: Ints | int) -> Ints:
+    """Groups with all ``chunk`` steps of their part of k that take as long as all groups. Where A or B is triangular, sums are half as long
+    as k in the mean, and the multiprocessor whose groups are the longest has half a group more to do than that. Groups without a step cost
+    nothing beside long parts; beside short ones they take as long as others to begin and to leave their sums.
     """
     tiles = wanted(shape, v.rows, v.columns)
-    return _ceil(tiles * parts + np.minimum(tiles, shape.units), 2) if shape.zeros in ("a", "b") else np.asarray(tiles * parts)
+    if shape.zeros not in ("a", "b"):
+        return np.asarray(tiles * parts)
+    most = np.minimum(tiles, shape.units)
+    return np.where(np.asarray(chunk) >= _LONG_PART, _ceil(tiles * parts + most, 2), _ceil(tiles + most, 2) * parts)
 
 
 def _steps(shape: ProblemShape, chunk: Ints, parts: Ints) -> Ints:
