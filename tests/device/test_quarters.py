@@ -16,6 +16,7 @@ from portatile.workloads import operands
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.capabilities import joins
 from portatile.workloads.gemm.forms.gpu.point import Gpu, pipeline
+from portatile.workloads.gemm.forms.gpu.stream import Tailed, tailed
 from portatile.workloads.gemm.forms.gpu.triangle import Quarters, quartered
 from support.checking import check
 from support.seeds import new_seed
@@ -31,12 +32,17 @@ TILED = (
 )
 
 
-def quartering(monkeypatch: pytest.MonkeyPatch, device: Device, problem: Problem, point: Gpu) -> dict[str, Any]:
-    """Make SYRK's plan one of quarters, whatever the device; the configuration that has it."""
+def quartering(
+    monkeypatch: pytest.MonkeyPatch, device: Device, problem: Problem, point: Gpu, waves_of: int = 0, rest: Gpu | None = None
+) -> dict[str, Any]:
+    """Make SYRK's plan one of quarters, whatever the device, or of whole waves and a ``rest``; the configuration that has it."""
     syrk, config = workloads.get("syrk"), {"NB": 0, "WGS": 32}
 
-    def shared(called: Problem, *_: object) -> tuple[Gpu, Quarters]:
-        return point.lowered(device.info), quartered(called.sizes["n"], point.rows)
+    def shared(called: Problem, *_: object) -> tuple[Gpu, Quarters | Tailed | None]:
+        order = called.sizes["n"]
+        if rest is not None:
+            return point.lowered(device.info), tailed(order, point.rows, rest.lowered(device.info), waves_of)
+        return point.lowered(device.info), quartered(order, point.rows)
 
     monkeypatch.setattr(zeros, "shared", shared)
     plan = syrk.plan(problem, config, replace(device.info, kind="gpu"))
@@ -56,6 +62,22 @@ def test_syrk(device: Device, uplo: str, trans: str, place: int, monkeypatch: py
         problem = syrk.problem(bare.sizes, "float32", bare.options, layout)
         with monkeypatch.context() as patched:
             config = quartering(patched, device, problem, point)
+            verdict = check(device, syrk, problem, config, rng)
+        assert verdict.ok, f"{problem}: {verdict.message}"
+
+
+@pytest.mark.parametrize(("uplo", "trans"), list(itertools.product("LU", "NT")))
+def test_a_rest_in_smaller_tiles(device: Device, uplo: str, trans: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole waves of one large tile, of several, and of all beside the diagonal."""
+    rng, syrk, rest = np.random.default_rng(new_seed(uplo + trans)), workloads.get("syrk"), pipeline(2, (8, 8), (1, 1), 8, 2, 4, double=0)
+    for order, waves_of in (
+        (2 * _SQUARE.rows + 4, 1),
+        (2 * int(rng.integers(2 * _SQUARE.rows, 3 * _SQUARE.rows)), 2),
+        (4 * _SQUARE.rows, 3),
+    ):
+        problem = syrk.problem({"n": order, "k": 21}, "float32", {"uplo": uplo, "trans": trans})
+        with monkeypatch.context() as patched:
+            config = quartering(patched, device, problem, _SQUARE, waves_of, rest)
             verdict = check(device, syrk, problem, config, rng)
         assert verdict.ok, f"{problem}: {verdict.message}"
 

@@ -13,7 +13,7 @@ from portatile.device.base import Device
 from portatile.records import Problem
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
-from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed
+from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed, tailed
 from portatile.workloads.gemm.forms.gpu.triangle import doubled, quartered
 from portatile.workloads.gemm.plan import Triangle
 
@@ -149,6 +149,29 @@ def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lane
             out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c), gpu)
             portatile.syr2k(*given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)  # type: ignore[arg-type]
             expected = alpha * (a @ b.T + b @ a.T) + (beta * c if beta else 0)
+            np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-12)
+            assert np.all(out.numpy()[~written] == c[~written])
+
+
+@pytest.mark.parametrize(("routine", "uplo", "trans"), [("syrk", "L", "N"), ("syrk", "U", "T"), ("syr2k", "L", "T"), ("syr2k", "U", "N")])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_a_rest_in_smaller_tiles(gpu: Device, routine: str, uplo: str, trans: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole waves of one, two and three large tiles, and the rest: beside the diagonal, on it, past the end of C, and of no tile at all."""
+    large, small, parts = matrix((2, 2), (1, 1), 16, 2), matrix((1, 1), (1, 1), 16, 2), 2 if dtype == "complex128" else 1
+    rng, both = np.random.default_rng(7), routine == "syr2k"
+    cases = ((96, 20, 1, FACTORS), (100, 16, 2, FACTORS[1:]), (112, 5, 3, FACTORS[:1]), (130, 33, 4, FACTORS[1:]))
+    for order, terms, slots, factors in cases:
+        found = tailed(order, large.rows, small, slots, doubled=both)
+        monkeypatch.setattr(zeros, "doubled" if both else "shared", lambda *_, found=found: (large, found))
+        order //= parts
+        a, b, c = (rng.random(shape).astype(dtype) for shape in ((order, terms), (order, terms), (order, order)))
+        written = np.tri(order, dtype=bool) if uplo == "L" else np.tri(order, dtype=bool).T
+        given = [Buffer.from_numpy(np.ascontiguousarray(one if trans == "N" else one.T), gpu) for one in (a, b)[: 1 + both]]
+        product = a @ b.T + b @ a.T if both else a @ a.T
+        for alpha, beta in factors:
+            out = Buffer.from_numpy(np.where(written & (beta == 0), np.nan, c), gpu)
+            getattr(portatile, routine)(*given, out, uplo=uplo, trans=trans, alpha=alpha, beta=beta, out=out)
+            expected = alpha * product + (beta * c if beta else 0)
             np.testing.assert_allclose(out.numpy()[written], expected[written], rtol=1e-12)
             assert np.all(out.numpy()[~written] == c[~written])
 

@@ -98,6 +98,43 @@ def test_large_clusters_find_room_on_parts_of_the_device_only() -> None:
     assert here > larger
 
 
+@DTYPES
+def test_parts_of_a_triangles_sums_are_empty(dtype: str) -> None:
+    """Where k is shared by more groups than there is room for, but half of them have nothing to do, each has less to do than where it is
+    shared by as many as there is room for.
+    """
+    info, case = h100("cuda"), gemm([100, 5200, 5200], dtype, "NT")
+    large = (place for place, tile in enumerate(kind(case, info).tiles) if (tile.point.rows, tile.point.columns) == (128, 128))
+    place, costs = next(large), known(info, dtype)
+    assert costs is not None
+    some, more = (
+        variants.columns_of(kind(case, info), [(place, replace(kind(case, info).tiles[place].point, SPLIT_K=split, JOIN=True), 0.0)])
+        for split in (3, 5)  # of 41 tiles on 132 multiprocessors
+    )
+    shape = estimate.shape_of(case, info)
+    took = {
+        zeros: [float(estimate.microseconds(replace(shape, zeros=zeros), one, costs)[0]) for one in (some, more)] for zeros in ("", "b")
+    }
+    assert took[""][0] < took[""][1]
+    assert took["b"][1] < took["b"][0]
+
+
+@DTYPES
+def test_square_tiles_have_panels_of_both_factors_at_once(dtype: str) -> None:
+    """... where one factor is the other's transpose."""
+    info, case = h100("cuda"), gemm([3001, 3001, 301], dtype, "TN")
+    costs = known(info, dtype)
+    assert costs is not None
+    for same in (False, True):
+        found = ranking.candidates(case, info, 226 * 1024, costs, zeros="c", alone=True, same=same)
+        twice = ranking.candidates(case, info, 226 * 1024, costs, zeros="c", alone=True)
+        packed = found.columns.packs == 2
+        square = packed & (found.columns.rows == found.columns.columns)
+        assert square.any()
+        assert (found.took[square] < twice.took[square]).all() == same
+        assert (found.took[~square] == twice.took[~square]).all()
+
+
 def test_a_model_from_before_a_constant_was_known_is_read() -> None:
     model = read(next(SHIPPED_MODELS.glob("sm_90.json")))
     former = {name: value for name, value in model.costs["CUDA C++"]["float32"].items() if name not in ("ragged", "torn", "first")}

@@ -9,8 +9,8 @@ import pytest
 from portatile import workloads
 from portatile.records import Call, Launch, Layout, Problem
 from portatile.workloads.gemm import zeros
-from portatile.workloads.gemm.forms.gpu.point import pipeline
-from portatile.workloads.gemm.forms.gpu.stream import streamed
+from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
+from portatile.workloads.gemm.forms.gpu.stream import Tailed, streamed, tailed
 from portatile.workloads.gemm.forms.gpu.tiles import plausible, tiles_of
 from portatile.workloads.gemm.forms.gpu.triangle import Quarters, quartered
 from portatile.workloads.gemm.plan import Triangle, build
@@ -33,17 +33,42 @@ def test_quarters_where_they_fill_the_device_once(dtype: str) -> None:
     assert (point.rows, point.columns) == (128, 128)
 
 
-@pytest.mark.parametrize(("order", "side"), [(2048, 128), (3000, 64), (6000, 64), (7001, 64)])
-def test_the_power_limit_makes_rates_alike(order: int, side: int) -> None:
-    """Where clocks follow it, small square tiles waste less of a last wave and of the diagonal."""
-    point, sharing = zeros.shared(product(order), GPU, LOWER)
-    assert (point.rows, point.columns) == (side, side)
-    assert isinstance(sharing, Quarters) == (order % 2 == 0)
-    assert zeros.shared(product(order), GPU, replace(LOWER, mirrored=False))[0].rows in (64, 128)
+@pytest.mark.parametrize("order", [3000, 6000, 8192])
+def test_whole_waves_of_large_tiles_and_a_rest_in_smaller_ones(order: int) -> None:
+    """Where the power limit binds large tiles do with fewer copies; as many of them as there are multiprocessors run at once."""
     both = zeros.doubled(product(order), GPU)
     assert both is not None
-    assert both[0].rows == both[0].columns == side
-    assert both[1].elements == side * side
+    for point, sharing in (zeros.shared(product(order), GPU, LOWER), both):
+        assert isinstance(sharing, Tailed)
+        assert sharing.first.groups % 132 == 0
+        along = -(-order // point.rows)
+        assert sharing.rest.first == sharing.first.groups <= along * (along - 1) // 2
+        assert sharing.rest.groups == 4 * (along * (along + 1) // 2 - sharing.rest.first)
+        assert point.rows == point.columns == 2 * sharing.smaller.rows == 2 * sharing.smaller.columns
+
+
+def test_one_size_of_tiles_where_they_fill_the_last_wave() -> None:
+    """Beside the diagonal of 33 x 33 tiles there are 528, four waves."""
+    assert not isinstance(zeros.shared(product(128 * 32), GPU, LOWER)[1], Tailed)
+    assert tailed(128 * 11, 128, matrix((2, 2), (2, 2), 16, 4), 132) is None, "no whole wave"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_a_rest_is_a_second_launch(dtype: str) -> None:
+    large, small = matrix((4, 2), (2, 4), 16, 4), matrix((2, 2), (2, 2), 16, 4)
+    case = product(3000, dtype)
+    sharing = tailed(3000 * (2 if dtype == "complex128" else 1), 128, small, 132)
+    plan = build(case, large, GPU, triangle=LOWER, stream=sharing)
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    assert sharing is not None
+    assert [step.global_size[0] // step.local_size[0] for step in launches] == [sharing.first.groups, sharing.rest.groups]
+    assert [any(arg.name == "first_tile" for arg in step.args) for step in launches] == [False, True]
+
+
+def test_a_product_of_two_operands_has_no_rest() -> None:
+    point, sharing = zeros.shared(product(6000), GPU, replace(LOWER, mirrored=False))
+    assert point.rows in (64, 128)
+    assert not isinstance(sharing, Tailed | Quarters)
 
 
 @pytest.mark.parametrize(("order", "pad"), [(2047, 0), (2048, 1)])

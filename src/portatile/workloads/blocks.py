@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -21,6 +21,18 @@ from portatile.workloads.gemm.storage import Batch
 
 _STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
 Factor = float | str
+Operands = Mapping[str, tuple[str, Layout]]
+"""Memory and layout of each operand."""
+
+
+@dataclass(frozen=True)
+class BlockProduct:
+    """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k, and letters ``trans`` of both op."""
+
+    sizes: tuple[int, int, int]
+    operands: Operands
+    trans: tuple[str, str]
+    factors: tuple[Factor, Factor]
 
 
 def check(problem: Problem) -> None:
@@ -46,154 +58,92 @@ def part(layout: Layout, row: int, column: int) -> Layout:
     return Layout(layout.strides, layout.offset + row * layout.strides[0] + column, layout.alignment)
 
 
-def product(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    trans: tuple[str, str],
-    factors: tuple[Factor, Factor],
-    batch: int | None = None,
-) -> Call:
-    """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k; ``operands`` gives memory and layout of a, b and c.
-
-    With ``batch`` they are stacks of so many matrices. It is formed in the problem's precision.
-    """
-    layouts = {name: layout for name, (_, layout) in operands.items()}
-    options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
+def product(problem: Problem, asked: BlockProduct, batch: int | None = None) -> Call:
+    """The product, or with ``batch`` those of stacks of so many matrices, in the problem's precision."""
+    layouts = {name: layout for name, (_, layout) in asked.operands.items()}
     name, stacked = ("gemm", {}) if batch is None else ("gemm_batched", {"batch": batch})
     computed = precisions.computed(precision(problem), name, problem.dtype)
-    callee = get(computed.workload).problem({**stacked, **dict(zip("mnk", sizes, strict=True))}, computed.dtype, options, layouts)
-    names = {name: memory for name, (memory, _) in operands.items()}
-    return Call(callee, names, {"alpha": factors[0], "beta": factors[1]})
+    sizes = {**stacked, **dict(zip("mnk", asked.sizes, strict=True))}
+    return _call(asked, get(computed.workload).problem(sizes, computed.dtype, _letters(asked), layouts))
 
 
-def whole(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    trans: tuple[str, str],
-    factors: tuple[Factor, Factor],
-    triangle: Triangle,
-    device: DeviceInfo,
-) -> Plan:
+def whole(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
     """As ``product``, in one launch that skips ``triangle``, on devices where ``zeros.skips_zeros``. A processor packs the operands
     first, so that there ``c`` may be one of them.
     """
-    called = product(problem, sizes, operands, trans, factors)
+    called = product(problem, asked)
     point, stream = zeros.shared(called.problem, device, triangle)
-    plan = build(called.problem, point, device, triangle=triangle, stream=stream)
-    return _bound(problem, called, plan)
+    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=stream))
 
 
-def mirrored(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    trans: tuple[str, str],
-    factors: tuple[Factor, Factor],
-    triangle: Triangle,
-    device: DeviceInfo,
-) -> Plan:
+def mirrored(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
     """As ``product``, in one launch that reads the stored triangle of a symmetric operand, on NVIDIA's GPUs."""
-    called = product(problem, sizes, operands, trans, factors)
+    called = product(problem, asked)
     tile = in_stacks(computed(called.problem), device, 1, "", triangle.operand).mirroring(triangle.operand)
     return _bound(problem, called, build(called.problem, tile, device, triangle=triangle))
 
 
-def doubled(problem: Problem, called: Call, triangle: Triangle, device: DeviceInfo) -> Plan:
-    """The product ``called`` of op(a) and op(b) with op(b) op(a) added to it, of which a triangle is wanted, where ``zeros.doubled``."""
+def doubled(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
+    """The product of op(A) and op(B) with op(B) op(A) added to it, of which a triangle is wanted, where ``zeros.doubled``."""
+    called = product(problem, asked)
     found = zeros.doubled(called.problem, device)
     assert found is not None
     point, sharing = found
     return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=sharing))
 
 
-def stack(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    factors: tuple[Factor, Factor],
-    triangle: Triangle,
-    device: DeviceInfo,
-    count: int,
-) -> Plan:
+def stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
     """As ``whole`` for a stack of ``count`` products of A and B as they are, on NVIDIA's GPUs: with the tile for all rows of the stack."""
-    one = _first(problem, sizes, operands, ("N", "N"))
-    every_row = computed(replace(one, sizes={**one.sizes, "m": count * sizes[0]}))
-    return _stacked(problem, one, operands, factors, triangle, device, alone(every_row, device, triangle.operand), count)
+    one = _first(problem, asked)
+    every_row = computed(replace(one, sizes={**one.sizes, "m": count * one.sizes["m"]}))
+    return _stacked(problem, asked, triangle, device, alone(every_row, device, triangle.operand), count)
 
 
-def small_stack(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    trans: tuple[str, str],
-    factors: tuple[Factor, Factor],
-    triangle: Triangle,
-    device: DeviceInfo,
-    count: int,
-) -> Plan:
+def small_stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
     """As ``stack``, of op(a) and op(b), with the tile that such a stack of whole products has: small matrices do not leave it empty."""
-    one = _first(problem, sizes, operands, trans)
     zeros, mirrored = ("", triangle.operand) if triangle.symmetric else (triangle.operand, "")
-    tile = in_stacks(computed(one), device, count, zeros, mirrored)
-    tile = tile.mirroring(mirrored) if mirrored else tile
-    return _stacked(problem, one, operands, factors, triangle, device, tile, count)
+    tile = in_stacks(computed(_first(problem, asked)), device, count, zeros, mirrored)
+    return _stacked(problem, asked, triangle, device, tile.mirroring(mirrored) if mirrored else tile, count)
 
 
-def reads_triangle(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    trans: tuple[str, str],
-    triangle: Triangle,
-    device: DeviceInfo,
-    count: int,
-) -> bool:
+def reads_triangle(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> bool:
     """Whether ``mirrored``, or ``small_stack`` with a symmetric ``triangle``, is estimated to be faster than expanding the matrices."""
-    one = product(problem, sizes, operands, trans, (1.0, 0.0)).problem
-    return default.reads_triangle(computed(one), device, count, triangle.operand)
+    return default.reads_triangle(computed(product(problem, asked).problem), device, count, triangle.operand)
 
 
-def _first(problem: Problem, sizes: tuple[int, int, int], operands: Mapping[str, tuple[str, Layout]], trans: tuple[str, str]) -> Problem:
+def _first(problem: Problem, asked: BlockProduct) -> Problem:
     """The first product of a stack."""
-    layouts = {name: replace(layout, strides=layout.strides[1:]) for name, (_, layout) in operands.items()}
-    options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
-    return get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, options, layouts)
+    layouts = {name: replace(layout, strides=layout.strides[1:]) for name, (_, layout) in asked.operands.items()}
+    return get("gemm").problem(dict(zip("mnk", asked.sizes, strict=True)), problem.dtype, _letters(asked), layouts)
 
 
-def _stacked(
-    problem: Problem,
-    one: Problem,
-    operands: Mapping[str, tuple[str, Layout]],
-    factors: tuple[Factor, Factor],
-    triangle: Triangle,
-    device: DeviceInfo,
-    tile: Gpu,
-    count: int,
-) -> Plan:
-    """The launches of a stack whose first product is ``one``, with this tile."""
-    strides = {name: layout.strides[0] for name, (_, layout) in operands.items()}
+def _stacked(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, tile: Gpu, count: int) -> Plan:
+    """The launches of a stack of ``count`` products with this tile."""
+    one = _first(problem, asked)
+    strides = {name: layout.strides[0] for name, (_, layout) in asked.operands.items()}
     plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1, TAIL=0), device, Batch(count, **strides), triangle)
-    names = {name: memory for name, (memory, _) in operands.items()}
-    return _bound(problem, Call(one, names, {"alpha": factors[0], "beta": factors[1]}), plan)
+    return _bound(problem, _call(asked, one), plan)
 
 
-def added(
-    problem: Problem,
-    sizes: tuple[int, int, int],
-    operands: Mapping[str, tuple[str, Layout]],
-    trans: tuple[str, str],
-    factors: tuple[Factor, Factor],
-    device: DeviceInfo,
-) -> Plan:
-    """As ``product``, in one launch that reads d where that reads c: c = factors[0] op(a) op(b) + factors[1] d; on NVIDIA's GPUs, in their
-    type's own precision.
+def added(problem: Problem, asked: BlockProduct, addend: tuple[str, Layout], device: DeviceInfo) -> Plan:
+    """As ``product``, in one launch that reads ``addend`` where that reads c: c = factors[0] op(a) op(b) + factors[1] addend; on NVIDIA's
+    GPUs, in their type's own precision.
     """
-    memory, layout = operands["d"]
-    called = product(problem, sizes, {name: place for name, place in operands.items() if name != "d"}, trans, factors)
+    memory, layout = addend
+    called = product(problem, asked)
     plan = build(called.problem, alone(computed(called.problem), device), device, added=layout)
     return _bound(problem, msgspec.structs.replace(called, operands={**called.operands, "d": memory}), plan)
+
+
+def _letters(asked: BlockProduct) -> dict[str, Value]:
+    """The options of a product."""
+    return {"trans_a": asked.trans[0], "trans_b": asked.trans[1]}
+
+
+def _call(asked: BlockProduct, callee: Problem) -> Call:
+    """The product as a call of ``callee``."""
+    names = {name: memory for name, (memory, _) in asked.operands.items()}
+    return Call(callee, names, {"alpha": asked.factors[0], "beta": asked.factors[1]})
 
 
 def _bound(problem: Problem, called: Call, plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""One launch that packs both operands of a product into panels, where work-groups move squares of them: see pack_both.cl."""
+"""Panels of operands: what a work-item of a processor packs, and one launch for both operands by groups that move squares: pack_both.cl."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ from portatile.workloads.gemm.storage import k_fast
 
 _SQUARE = 32  # rows and steps of k that a group moves
 _ROWS = 8  # of its work-items
+_SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
+_LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
+
+
+def spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
+    """(panels, steps of k) that one work-item of a processor packs of an operand with k ``fast``, in panels of this width."""
+    span = 1 if fast else ceil_div(_LINES, width * problem.itemsize)
+    return span, max(_SLICE // span, 16)
 
 
 def takes_both(problem: Problem, point: Point) -> bool:

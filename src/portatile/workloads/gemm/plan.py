@@ -10,22 +10,18 @@ from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, So
 from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue, packing, reals, reduction, shared_texts
+from portatile.workloads.gemm.forms.gpu import stream as streams
 from portatile.workloads.gemm.forms.gpu import triangle as triangles
-from portatile.workloads.gemm.forms.gpu.stream import SharedTiles
-from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
+from portatile.workloads.gemm.forms.gpu.stream import OneLaunch, SharedTiles, Sharing, Tailed
+from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Rest
 from portatile.workloads.gemm.parameters import declaration
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, scalar
 from portatile.workloads.gemm.point import OperandPlace, Point, TailCut
 from portatile.workloads.gemm.storage import Batch, k_fast, transposed
 
 _INT_MAX = 2**31 - 1
-_SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
-_LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
 _LINE = 128  # bytes along k of the 64 rows that a group of lines.cl copies
 _KEPT = 128  # bytes of local memory, at most, that streamed.cl declares beside the tiles
-
-Sharing = SharedTiles | Quarters | Doubled
-"""How groups share the tiles of a triangle of C."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +76,9 @@ def build(
     m, n, k = (problem.sizes[s] for s in "mnk")
     if m == 0 or n == 0:
         return Plan(())
+    if isinstance(stream, Tailed):
+        first, rest = ((point, stream.first), (stream.smaller, stream.rest))
+        return _in_turn(*(build(problem, one, device, triangle=triangle, stream=part) for one, part in (first, rest)))
     view = point.view(problem)
     parts = reals.types_of(view).operand.components if view is not problem else 1
     if batch is not None:
@@ -99,11 +98,16 @@ def _both(problem: Problem, point: Point, device: DeviceInfo, cut: TailCut) -> P
     m = problem.sizes["m"]
     whole = _Steps(_rows(problem, 0, cut.above), point, device, None).plan()
     rest = _Steps(_rows(problem, cut.above, m - cut.above), point.bare(cut.parts), device, None).plan()
+    return _in_turn(whole, rest)
+
+
+def _in_turn(first: Plan, second: Plan) -> Plan:
+    """Two plans one after the other, which share temporaries."""
     largest: dict[str, Temporary] = {}
-    for temporary in (*whole.temporaries, *rest.temporaries):  # the two run one after the other
+    for temporary in (*first.temporaries, *second.temporaries):
         if temporary.name not in largest or largest[temporary.name].nbytes < temporary.nbytes:
             largest[temporary.name] = temporary
-    return Plan((*whole.steps, *rest.steps), tuple(largest.values()))
+    return Plan((*first.steps, *second.steps), tuple(largest.values()))
 
 
 def _rows(problem: Problem, first: int, count: int) -> Problem:
@@ -112,12 +116,6 @@ def _rows(problem: Problem, first: int, count: int) -> Problem:
     step = a.strides[0] if problem.options["trans_a"] == "N" else 1
     moved = {"a": replace(a, offset=a.offset + first * step), "c": replace(c, offset=c.offset + first * c.strides[0])}
     return replace(problem, sizes={**problem.sizes, "m": count}, layout={**problem.layout, **moved})
-
-
-def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
-    """(panels, steps of k) that one work-item of a processor packs."""
-    span = 1 if fast else ceil_div(_LINES, width * problem.itemsize)
-    return span, max(_SLICE // span, 16)
 
 
 class _Steps:
@@ -131,7 +129,7 @@ class _Steps:
         batch: Batch | None,
         triangle: Triangle | None = None,
         added: Layout | None = None,
-        stream: Sharing | None = None,
+        stream: OneLaunch | None = None,
     ) -> None:
         self.triangle, self.added = triangle, added
         self.sharing, self.stream = stream, stream if isinstance(stream, SharedTiles) else None
@@ -154,7 +152,7 @@ class _Steps:
         self.join = point.joins and self.split
         self.planes = self.split and not self.join  # a second launch adds the sums of all parts
         # where a text may declare less than a launch may ask for, local memory is an argument
-        exchanged = stream.elements * problem.itemsize if isinstance(stream, Doubled) else 0
+        exchanged = stream.elements * problem.itemsize if isinstance(stream, Doubled | Rest) else 0
         self.local_bytes = max(point.local_bytes(problem.itemsize, k_fast(problem, "a")) + point.local_beside(problem), exchanged)
         self.local_argument = self.local_bytes + _KEPT * (self.stream is not None) > device.static_local
         self.temporaries: list[Temporary] = []
@@ -252,6 +250,8 @@ class _Steps:
             operands += [Arg("planes", role="temporary"), Arg("counters", role="temporary")]
         if self.stream is not None:
             operands += [scalar("share", self.stream.share), scalar("shared", self.stream.tiles)]
+        if isinstance(self.sharing, Rest):
+            operands.append(scalar("first_tile", self.sharing.first))
         if epilogue.block_of(self.problem) and not self.point.packs("a"):  # packing applies such factors, else the product does
             operands += [arg for name in "ab" for arg in epilogue.block_arguments(self.problem, name)]
         if not self.planes:
@@ -296,7 +296,7 @@ class _Steps:
         count = self.count if self.batch is not None and self._step(name) else 1  # what all problems share is packed once
         self.temporaries.append(Temporary(f"{name}_panels", count * panels * width * depth * self.problem.itemsize))
         serial = self.point.SERIAL
-        span, steps = _spans(self.problem, width, k_fast(self.problem, name))
+        span, steps = packing.spans(self.problem, width, k_fast(self.problem, name))
         if self.point.PANELS:
             steps = depth
         defines = {"WIDTH": width} | ({"SPAN": span} if self.point.PANELS else {"SLICE": steps, "SPAN": span} if serial else {})
@@ -378,8 +378,7 @@ class _Steps:
         symmetric = self.triangle if self.triangle is not None and self.triangle.symmetric else None
         facts["ZEROS"] = "" if self.triangle is None or symmetric else f"{self.triangle.operand} {self.triangle.zeros}"
         facts["UNIT"] = self.triangle is not None and self.triangle.unit
-        facts["QUARTERS"], facts["DOUBLED"] = (isinstance(self.sharing, kind) for kind in (Quarters, Doubled))
-        facts["BAND"] = triangles.BAND
+        facts |= {"BAND": triangles.BAND, **streams.facts(self.sharing)}
         types = shared_texts.types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
@@ -389,9 +388,6 @@ class _Steps:
             facts["K_REST"] = False
         facts["ADDED"] = self.added is not None
         facts["REAL_DIAGONAL"] = self.triangle is not None and self.triangle.hermitian
-        facts["STREAMED"] = self.stream is not None
-        facts["LOOPED"] = self.stream is not None and self.stream.looped
-        facts["PIECES"] = 1 if self.stream is None or self.stream.looped else self.stream.pieces
         if self.added is not None:
             facts["C_VECTORS"] = facts["C_VECTORS"] and self.added.vector_width(self.problem.itemsize) >= int(values["VL"])
         defines = {

@@ -8,8 +8,7 @@ from portatile.workloads.gemm.forms.cpu.default import panels
 from portatile.workloads.gemm.forms.gpu import sharing
 from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.stream import SharedTiles
-from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
+from portatile.workloads.gemm.forms.gpu.stream import Sharing
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import computed, in_place, parted
@@ -23,10 +22,12 @@ def skips_zeros(device: DeviceInfo) -> bool:
 def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     """The point for such a product. It is the default: stored results are of whole products and say nothing about triangles."""
     reals = computed(problem)
-    return panels(reals, device, triangle.operand != "a") if device.kind == "cpu" else alone(reals, device, triangle.operand)
+    if device.kind == "cpu":
+        return panels(reals, device, triangle.operand != "a")
+    return alone(reals, device, triangle.operand, same=triangle.mirrored)
 
 
-def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, SharedTiles | Quarters | None]:
+def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, Sharing | None]:
     """The point for a product of which a triangle of C is wanted, and how groups share its tiles where that is estimated to be faster."""
     whole = point(problem, device, triangle)
     if triangle.operand != "c" or not isinstance(whole, Gpu):
@@ -35,7 +36,7 @@ def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Po
     return (whole, None) if found is None else found
 
 
-def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
+def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Sharing | None] | None:
     """The point and the groups for op(A) op(B) + op(B) op(A), of which a triangle is wanted, in one launch: on NVIDIA's GPUs, with B stored
     as A is; elements of complex ones are on matrix units, and aligned. None where that is not possible, or where two launches are estimated
     to be faster.

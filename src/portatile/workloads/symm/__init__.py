@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
@@ -66,8 +66,7 @@ class Symm(structured.RealOrComplex):
         if m == 0 or n == 0:
             return Plan(())
         if not blocks.stacked(problem) and reads_triangle(problem, device):
-            sizes, operands, how, triangle = product_of(problem, {name: (name, layout) for name, layout in problem.layout.items()})
-            return blocks.mirrored(problem, sizes, operands, how, ("alpha", "beta"), triangle, device)
+            return blocks.mirrored(problem, *product_of(problem, _stored(problem)), device)
         full = Layout((blocks.padded(order), 1))
         upper = problem.options["uplo"] == "U"
         serial, group = device.kind == "cpu", int(config["WGS"])
@@ -80,10 +79,8 @@ class Symm(structured.RealOrComplex):
         workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
         expand = Launch(source, "symm_expand", *size, (*known, *workspace))
-        stored = {name: (name, layout) for name, layout in problem.layout.items()}
-        sizes, operands, how, _ = product_of(problem, {**stored, "a": ("full", full)})
-        product: Call = blocks.product(problem, sizes, operands, how, ("alpha", "beta"))
-        return Plan((expand, product), (Temporary("full", order * full.strides[0] * problem.itemsize),))
+        product, _ = product_of(problem, {**_stored(problem), "a": ("full", full)})
+        return Plan((expand, blocks.product(problem, product)), (Temporary("full", order * full.strides[0] * problem.itemsize),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle that is not stored is NaN, and so is C where beta is 0."""
@@ -136,20 +133,22 @@ def reads_triangle(problem: Problem, device: DeviceInfo, count: int = 1) -> bool
     native = blocks.precision(problem) == precisions.NATIVE
     if not (device.nvidia and symmetric and aligned and native) or 0 in problem.sizes.values():
         return False
-    sizes, operands, how, triangle = product_of(problem, {name: (name, layout) for name, layout in problem.layout.items()})
-    return blocks.reads_triangle(problem, sizes, operands, how, triangle, device, count)
+    return blocks.reads_triangle(problem, *product_of(problem, _stored(problem)), device, count)
 
 
-def product_of(
-    problem: Problem, stored: Mapping[str, tuple[str, Layout]]
-) -> tuple[tuple[int, int, int], dict[str, tuple[str, Layout]], tuple[str, str], Triangle]:
-    """The product of a whole A and B: its sizes, operands and transpositions, and what A lacks of which one triangle is stored."""
+def _stored(problem: Problem) -> blocks.Operands:
+    """The operands as the caller has them."""
+    return {name: (name, layout) for name, layout in problem.layout.items()}
+
+
+def product_of(problem: Problem, stored: blocks.Operands) -> tuple[blocks.BlockProduct, Triangle]:
+    """The product of a whole A and B, and what A lacks of which one triangle is stored."""
     left, mirror = problem.options["side"] == "L", str(problem.options.get("mirror", "T"))
     letters = ("R" if mirror == "R" else "N", str(problem.options["trans_b"]))
     a, b, how = (stored["a"], stored["b"], letters) if left else (stored["b"], stored["a"], letters[::-1])
     missing = Triangle("a" if left else "b", "below" if problem.options["uplo"] == "U" else "above", symmetric=True)
     sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
-    return sizes, {"a": a, "b": b, "c": stored["c"]}, (how[0], how[1]), missing
+    return blocks.BlockProduct(sizes, {"a": a, "b": b, "c": stored["c"]}, (how[0], how[1]), ("alpha", "beta")), missing
 
 
 workload = Symm()

@@ -35,8 +35,7 @@ class SymmBatched(Batched, symm.Symm):
 
         def made(first: Problem, steps: Strides, count: int) -> Plan:
             stacks = {name: (name, stack_of(layout, steps[name])) for name, layout in first.layout.items()}
-            sizes, operands, how, triangle = symm.product_of(first, stacks)
-            return blocks.small_stack(first, sizes, operands, how, ("alpha", "beta"), triangle, device, count)
+            return blocks.small_stack(first, *symm.product_of(first, stacks), device, count)
 
         return self.in_parts(problem, made)
 

@@ -119,7 +119,7 @@ class Syr2k(Syrk):
         second = blocks.part(joined, 0, k) if plain else blocks.part(joined, k, 0)
         operands = {"a": ("joined", joined), "b": ("joined", second), "c": ("c", problem.layout["c"])}
         op, triangle = ("N", "T") if plain else ("T", "N"), Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
-        product = blocks.whole(problem, (n, n, 2 * k), operands, op, ("alpha", "beta"), triangle, device)
+        product = blocks.whole(problem, blocks.BlockProduct((n, n, 2 * k), operands, op, ("alpha", "beta")), triangle, device)
         return Plan((join, *product.steps), (*product.temporaries, Temporary("joined", 3 * n * k * problem.itemsize)))
 
     def awkward(self, problem: Problem) -> list[Problem]:
@@ -127,11 +127,11 @@ class Syr2k(Syrk):
         return [*super().awkward(problem), *structured.awkward(self, problem, ((37, 2),))]
 
 
-def _both(problem: Problem) -> Call:
+def _both(problem: Problem) -> blocks.BlockProduct:
     """The first product, from which the groups of one launch go on to the second."""
     n, k, trans = problem.sizes["n"], problem.sizes["k"], str(problem.options["trans"])
     operands = {name: (name, problem.layout[name]) for name in "abc"}
-    return blocks.product(problem, (n, n, k), operands, (trans, blocks.transposed(trans, hermitian(problem))), ("alpha", "beta"))
+    return blocks.BlockProduct((n, n, k), operands, (trans, blocks.transposed(trans, hermitian(problem))), ("alpha", "beta"))
 
 
 def _doubles(problem: Problem, device: DeviceInfo) -> bool:
@@ -140,7 +140,7 @@ def _doubles(problem: Problem, device: DeviceInfo) -> bool:
         len(str(problem.options["trans"])) == 1  # A and B are read alike
         and blocks.precision(problem) == precisions.NATIVE
         and problem.sizes["n"] * problem.sizes["k"] > 0
-        and zeros.doubled(_both(problem).problem, device) is not None
+        and zeros.doubled(blocks.product(problem, _both(problem)).problem, device) is not None
     )
 
 

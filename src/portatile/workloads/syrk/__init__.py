@@ -94,8 +94,8 @@ class Syrk(structured.RealOrComplex):
         if nb == 0 and problem.sizes["k"] > 0:
             a = ("a", problem.layout["a"])
             operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
-            of_product, how = (n, n, problem.sizes["k"]), op_of(problem, ("a", "a"))
-            return blocks.whole(problem, of_product, operands, how, ("alpha", "beta"), unwanted(problem), device)
+            product = blocks.BlockProduct((n, n, problem.sizes["k"]), operands, op_of(problem, ("a", "a")), ("alpha", "beta"))
+            return blocks.whole(problem, product, unwanted(problem), device)
         nb = nb or _NO_TERMS
         defines: dict[str, Value] = {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}
         source, beta = load(__file__, "merge.cl", defines, **kinds(problem)), blocks.scalar(problem, "beta")
@@ -190,7 +190,8 @@ class Syrk(structured.RealOrComplex):
         for side, name, (start, _) in zip("ab", pair, (rows, columns), strict=True):
             stored = problem.layout[name]
             operands[side] = (name, blocks.part(stored, start, 0) if _plain(problem, name) else blocks.part(stored, 0, start))
-        return blocks.product(problem, (rows[1], columns[1], problem.sizes["k"]), operands, op_of(problem, pair), ("alpha", beta))
+        sizes = (rows[1], columns[1], problem.sizes["k"])
+        return blocks.product(problem, blocks.BlockProduct(sizes, operands, op_of(problem, pair), ("alpha", beta)))
 
     def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
         """The products beside the block on the diagonal, and its triangle."""

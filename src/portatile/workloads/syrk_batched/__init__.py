@@ -32,9 +32,8 @@ class SyrkBatched(Batched, syrk.Syrk):
         def made(first: Problem, steps: Strides, count: int) -> Plan:
             n, k, a = first.sizes["n"], first.sizes["k"], ("a", stack_of(first.layout["a"], steps["a"]))
             operands = {"a": a, "b": a, "c": ("c", stack_of(first.layout["c"], steps["c"]))}
-            return blocks.small_stack(
-                first, (n, n, k), operands, syrk.op_of(first, ("a", "a")), ("alpha", "beta"), syrk.unwanted(first), device, count
-            )
+            product = blocks.BlockProduct((n, n, k), operands, syrk.op_of(first, ("a", "a")), ("alpha", "beta"))
+            return blocks.small_stack(first, product, syrk.unwanted(first), device, count)
 
         return self.in_parts(problem, made)
 

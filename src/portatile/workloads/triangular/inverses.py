@@ -6,7 +6,7 @@ launch, large ones as two products, each for all pairs that lie equally far apar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,7 +20,6 @@ from portatile.workloads.structured import order
 _STATIC = 49152  # bytes of local memory that a text may declare anywhere
 _LARGE = 128  # the order of neighbours from which products join them sooner than one launch does, and above which their zeros count
 _CHUNK, _COMPLEX = 32, 16  # columns of them that lie in local memory meanwhile, of reals and of complex numbers
-_Operands = Mapping[str, tuple[str, Layout]]
 
 
 class Stack(NamedTuple):
@@ -134,13 +133,13 @@ def _join(problem: Problem, nb: int, pairs: _Pairs, device: DeviceInfo) -> Itera
     joined = stack(Layout((size, 1)), size**2)
     natively = blocks.natively(problem)
 
-    def product(sizes: tuple[int, int, int], operands: _Operands, factor: float, operand: str) -> Plan:
-        triangle, factors = Triangle(operand, "below" if upper else "above"), (factor, 0.0)
+    def product(sizes: tuple[int, int, int], operands: blocks.Operands, factor: float, operand: str) -> Plan:
+        triangle, asked = Triangle(operand, "below" if upper else "above"), blocks.BlockProduct(sizes, operands, ("N", "N"), (factor, 0.0))
         if not device.nvidia or size <= _LARGE:
-            return Plan((blocks.product(natively, sizes, operands, ("N", "N"), factors, None if alone else count),))
+            return Plan((blocks.product(natively, asked, None if alone else count),))
         if alone:
-            return blocks.whole(natively, sizes, operands, ("N", "N"), factors, triangle, device)
-        return blocks.stack(natively, sizes, operands, factors, triangle, device, count)
+            return blocks.whole(natively, asked, triangle, device)
+        return blocks.stack(natively, asked, triangle, device, count)
 
     operands = {"a": ("a", between), "b": ("inverses", inverse(column, column)), "c": ("joined", joined)}
     yield product((rows, columns, columns), operands, 1.0, "b")

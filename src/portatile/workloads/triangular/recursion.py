@@ -40,11 +40,6 @@ class Block:
     size: int
 
 
-Sizes = tuple[int, int, int]
-Operands = dict[str, tuple[str, Layout]]
-"""Memory and layout of a product's operands."""
-
-
 class BlockPlace(NamedTuple):
     """A matrix in memory, and what a launch does there."""
 
@@ -102,14 +97,15 @@ class Recursion(ABC):
 
     def _update(self, known: Block, rest: Block, first: bool) -> None:
         """rest = scale * rest - op(A)[rest, known] X[known], or the mirror image of it from the right."""
-        self.multiply(*self.factors(known, rest), (-1.0, "alpha" if first else 1.0))
+        self.multiply(self.contribution(known, rest, "alpha" if first else 1.0))
 
-    def factors(self, known: Block, rest: Block) -> tuple[Sizes, Operands, tuple[str, str]]:
-        """Sizes, operands and transpositions of the product that subtracts the contribution of the ``known`` unknowns from ``rest``."""
+    def contribution(self, known: Block, rest: Block, scale: blocks.Factor) -> blocks.BlockProduct:
+        """The product that subtracts the contribution of the ``known`` unknowns from the scaled ``rest``."""
         row, column = (rest, known) if self.left == (self.trans in "NR") else (known, rest)
         between = blocks.part(self.problem.layout["a"], row.start, column.start)
         solved = (self.solution, self.part(self.solution_layout(), known))
-        return self.sided(("a", between), solved, (self.rest, self.part(self.rest_layout(), rest)), rest.size, known.size)
+        target = (self.rest, self.part(self.rest_layout(), rest))
+        return self.sided(("a", between), solved, target, (rest.size, known.size), (-1.0, scale))
 
     def part(self, layout: Layout, block: Block) -> Layout:
         """The unknowns of ``block`` in a matrix that is laid out like B."""
@@ -117,34 +113,36 @@ class Recursion(ABC):
         return Layout(layout.strides, layout.offset + block.start * step, layout.alignment)
 
     def sided(
-        self, matrix: tuple[str, Layout], known: tuple[str, Layout], target: tuple[str, Layout], size: int, depth: int
-    ) -> tuple[Sizes, Operands, tuple[str, str]]:
-        """Sizes, operands and transpositions of target = op(matrix) known, or of known op(matrix) from the right."""
-        if self.left:
-            return (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
-        return (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
-
-    def multiply(
         self,
-        sizes: Sizes,
-        operands: Operands,
-        trans: tuple[str, str],
-        factors: tuple[float | str, float | str],
-        *,
-        natively: bool = False,
-    ) -> None:
+        matrix: tuple[str, Layout],
+        known: tuple[str, Layout],
+        target: tuple[str, Layout],
+        shape: tuple[int, int],
+        factors: tuple[blocks.Factor, blocks.Factor],
+    ) -> blocks.BlockProduct:
+        """target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right; op(matrix) has this ``shape``, or
+        the transposed one.
+        """
+        size, depth = shape
+        if self.left:
+            return blocks.BlockProduct((size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N"), factors)
+        return blocks.BlockProduct((self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans), factors)
+
+    def multiply(self, product: blocks.BlockProduct, *, natively: bool = False) -> None:
         """Append a product, of all systems of the batch where there is one, in the problem's precision or ``natively``."""
         problem = blocks.natively(self.problem) if natively else self.problem
         if self.batch is None:
-            self.steps.append(blocks.product(problem, sizes, operands, trans, factors))
+            self.steps.append(blocks.product(problem, product))
             return
-        self.steps.append(blocks.product(problem, sizes, self.stacks(operands), trans, factors, self.batch.count))
+        self.steps.append(blocks.product(problem, self.stacks(product), self.batch.count))
 
-    def stacks(self, operands: Operands) -> Operands:
-        """The operands of the first system's product as those of all systems."""
-        return {
-            name: (memory, replace(layout, strides=(self.step(memory), *layout.strides))) for name, (memory, layout) in operands.items()
+    def stacks(self, product: blocks.BlockProduct) -> blocks.BlockProduct:
+        """The first system's product as those of all systems."""
+        operands = {
+            name: (memory, replace(layout, strides=(self.step(memory), *layout.strides)))
+            for name, (memory, layout) in product.operands.items()
         }
+        return replace(product, operands=operands)
 
     def step(self, memory: str) -> int:
         """Elements from an operand or temporary of one system of the batch to the next one's."""

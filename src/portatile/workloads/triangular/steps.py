@@ -138,9 +138,8 @@ class _Inverses(Recursion):
         if not (first and self.brings):
             super()._update(known, rest, first)
             return
-        sizes, operands, trans = self.factors(known, rest)
-        operands["d"] = ("b", self.part(self.problem.layout["b"], rest))
-        self._take(blocks.added(self.problem, sizes, operands, trans, (-1.0, "alpha"), self.device))
+        given = ("b", self.part(self.problem.layout["b"], rest))
+        self._take(blocks.added(self.problem, self.contribution(known, rest, "alpha"), given, self.device))
 
     def _take(self, plan: Plan) -> None:
         """Append the launches of a product; all of them share their temporaries, since they run one after another."""
@@ -190,14 +189,13 @@ class _Inverses(Recursion):
         scale = "alpha" if first else 1.0
 
         def product(name: str, given: tuple[str, Layout], made: tuple[str, Layout], factors: tuple[float | str, float | str]) -> None:
-            sizes, operands, trans = called = self.sided((name, inverse), given, made, block.size, block.size)
+            asked, natively = self.sided((name, inverse), given, made, (block.size, block.size), factors), blocks.natively(self.problem)
             if self.device.nvidia and self.batch is not None:
-                stacks, natively = self.stacks(operands), blocks.natively(self.problem)
-                self._take(blocks.small_stack(natively, sizes, stacks, trans, factors, self._zeros(), self.device, self.batch.count))
+                self._take(blocks.small_stack(natively, self.stacks(asked), self._zeros(), self.device, self.batch.count))
             elif self.device.nvidia:
-                self._take(blocks.whole(blocks.natively(self.problem), *called, factors, self._zeros(), self.device))
+                self._take(blocks.whole(natively, asked, self._zeros(), self.device))
             else:
-                self.multiply(*called, factors, natively=True)
+                self.multiply(asked, natively=True)
 
         product("inverses", (rest, known), (self.solution, target), (scale, 0.0))
         if self.refine:  # B[block] becomes what X[block] leaves unexplained, and X[block] gets the solution for that

@@ -78,9 +78,8 @@ class Trmm(structured.TriangularOperand):
         steps: list[Launch | Call] = [one.launch for one in prepared]
         temporaries = tuple(one.temporary for one in prepared)
         if nb == 0:
-            whole = whole_of(problem, a, b)
-            product = blocks.whole(problem, whole.sizes, whole.operands, whole.op, ("alpha", 0.0), whole.zeros, device)
-            return Plan((*steps, *product.steps), (*temporaries, *product.temporaries))
+            found = blocks.whole(problem, *product_of(problem, a, b), device)
+            return Plan((*steps, *found.steps), (*temporaries, *found.temporaries))
         steps += [self._product(problem, start, nb, a, b) for start in range(0, structured.order(problem), nb)]
         return Plan(tuple(steps), temporaries)
 
@@ -108,9 +107,9 @@ class Trmm(structured.TriangularOperand):
         written = (target, blocks.part(problem.layout[target], *place))
         if left:
             operands = {"a": triangle, "b": known, "c": written}
-            return blocks.product(problem, (stop - start, n, last - first), operands, (trans, "N"), ("alpha", 0.0))
+            return blocks.product(problem, blocks.BlockProduct((stop - start, n, last - first), operands, (trans, "N"), ("alpha", 0.0)))
         operands = {"a": known, "b": triangle, "c": written}
-        return blocks.product(problem, (m, stop - start, last - first), operands, ("N", trans), ("alpha", 0.0))
+        return blocks.product(problem, blocks.BlockProduct((m, stop - start, last - first), operands, ("N", trans), ("alpha", 0.0)))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; what must not be read of A is NaN."""
@@ -153,17 +152,8 @@ def copy_of_b(problem: Problem, group: int) -> _Prepared:
     return _Prepared(launch, Temporary("copy", m * copy.strides[0] * problem.itemsize), copy)
 
 
-class TriangularProduct(NamedTuple):
-    """A product that skips what is zero."""
-
-    sizes: tuple[int, int, int]
-    operands: dict[str, tuple[str, Layout]]
-    op: tuple[str, str]
-    zeros: Triangle
-
-
-def whole_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> TriangularProduct:
-    """The product of ``triangle`` and ``full``."""
+def product_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> tuple[blocks.BlockProduct, Triangle]:
+    """The product of ``triangle`` and ``full``, and what is zero of it."""
     left, trans = problem.options["side"] == "L", str(problem.options["trans"])
     lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
     factors = {"a": triangle, "b": full} if left else {"a": full, "b": triangle}
@@ -171,7 +161,7 @@ def whole_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, La
     operands = {**factors, "c": (target, problem.layout[target])}
     sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
     zero = Triangle("a" if left else "b", "above" if lower else "below", problem.options["diag"] == "U")
-    return TriangularProduct(sizes, operands, (trans, "N") if left else ("N", trans), zero)
+    return blocks.BlockProduct(sizes, operands, (trans, "N") if left else ("N", trans), ("alpha", 0.0)), zero
 
 
 def _source(problem: Problem, group: int) -> Source:

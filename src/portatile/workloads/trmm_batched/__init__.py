@@ -38,10 +38,9 @@ class TrmmBatched(Batched, trmm.Trmm):
                 copy = trmm.copy_of_b(one, int(config["WGS"]))
                 copied = spread_over(Plan((copy.launch,), (copy.temporary,)), one, steps)
                 given = (copy.temporary.name, stack_of(copy.layout, copy.temporary.nbytes // first.itemsize))
-            product = trmm.whole_of(first, ("a", stack_of(first.layout["a"], steps["a"])), given)
+            product, zeros = trmm.product_of(first, ("a", stack_of(first.layout["a"], steps["a"])), given)
             c = (product.operands["c"][0], stack_of(product.operands["c"][1], steps[result(first)]))
-            operands = {**product.operands, "c": c}
-            found = blocks.small_stack(first, product.sizes, operands, product.op, ("alpha", 0.0), product.zeros, device, count)
+            found = blocks.small_stack(first, replace(product, operands={**product.operands, "c": c}), zeros, device, count)
             return Plan((*copied.steps, *found.steps), (*copied.temporaries, *found.temporaries))
 
         return self.in_parts(problem, made)

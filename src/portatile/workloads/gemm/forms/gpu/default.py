@@ -42,16 +42,17 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     return found if fits else None
 
 
-def alone(problem: Problem, device: DeviceInfo, zeros: str = "") -> Gpu:
+def alone(problem: Problem, device: DeviceInfo, zeros: str = "", *, same: bool = False) -> Gpu:
     """The point for a product in one launch beside packing, which may skip a triangle of ``zeros`` (an operand's name), about half of it;
-    see ``plan.Triangle``.
+    see ``plan.Triangle``. ``same``: op(B) is op(A) transposed.
     """
     found = None if zeros else _nvidia(problem, device, 1)
     if found is not None and _single(found):
         return found
-    estimated = ranking.fastest(problem, device, local_limit(device), zeros, alone=True) if _reals_estimated(problem, device) else None
-    if estimated is not None:
-        return estimated
+    if _reals_estimated(problem, device):
+        estimated = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, same=same)
+        if estimated is not None:
+            return estimated
     found = found or _nvidia(problem, device, 1)
     return found if _single(found) else replace(found, TAIL=0, SPLIT_K=1)
 

@@ -29,6 +29,7 @@ _JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
 _PRICED = ("dots", "columns", "elements", "shifted", "mirrored")  # ways with a cost for each element
 _VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
+_LONG_PART = 512  # steps of k beside which it takes no time to begin a group
 _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds on, where copies draw power that multiply-adds would use
 
 
@@ -37,7 +38,8 @@ class ProblemShape:
     """The sizes of a problem, or of many as columns, and how many multiprocessors there are.
 
     ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted. ``ragged``: rows of C are not aligned to vectors.
-    ``torn``: rows of A, of B begin in the middle of what memory reads together. ``count``: problems of a stack.
+    ``torn``: rows of A, of B begin in the middle of what memory reads together. ``count``: problems of a stack. ``same``: op(B) is op(A)
+    transposed, so that square tiles have one set of panels.
     """
 
     m: int | Ints
@@ -50,6 +52,7 @@ class ProblemShape:
     torn_a: bool | Bools = False
     torn_b: bool | Bools = False
     count: int = 1
+    same: bool = False
 
 
 COLUMNS = ("m", "n", "k", "units", "ragged", "torn_a", "torn_b")
@@ -98,7 +101,6 @@ def kind_of(problem: Problem, device: DeviceInfo, limit: int, mirrored: str = ""
 def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
     """The estimate for each variant."""
     units, itemsize = shape.units, shape.itemsize
-    tiles = _tiles(shape, v)
     chunk = _ceil(_ceil(shape.k, v.split), v.deep) * v.deep
     parts = _ceil(shape.k, chunk)
     area = v.rows * v.columns
@@ -117,13 +119,14 @@ def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats
     c = 1e-6 * shape.count * shape.m * shape.n * itemsize * (0.5 if shape.zeros == "c" else 1.0)
     stored = costs.stored / np.where(shape.ragged, costs.ragged, 1.0)
     began = costs.launch + _packing(shape, v, costs)
-    waves = _ceil(tiles, np.maximum(v.tail, 1) * units) * (1 - v.saved)
+    waves = _ceil(_groups(shape, v, 1, shape.k), np.maximum(v.tail, 1) * units) * (1 - v.saved)
     with_tail = began + costs.add + waves * busy(v.tail) + (fill + drain) * (waves + 1) + c / stored
 
-    each = _ceil(tiles * parts, usable_multiprocessors(units, v.cluster))
+    groups = _groups(shape, v, parts, chunk)
+    each = _ceil(groups, usable_multiprocessors(units, v.cluster))
     rounds, rest = each // v.groups, each % v.groups
-    rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, tiles * parts) if shape.zeros else 1.0)
-    copied = 1e-6 * tiles * parts * (v.rows + v.columns) * chunk * itemsize / costs.cached
+    rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, groups) if shape.zeros else 1.0)
+    copied = 1e-6 * groups * (v.rows + v.columns) * chunk * itemsize / costs.cached
     read = 1e-6 * shape.count * (shape.m + shape.n) * shape.k * itemsize / costs.read
     took = began + (
         (fill + drain) * (rounds + (rest > 0))
@@ -146,12 +149,16 @@ def wanted(shape: ProblemShape, rows: Ints, columns: Ints) -> Ints:
     return shape.count * np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
 
 
-def _tiles(shape: ProblemShape, v: VariantColumns) -> Ints:
-    """Tiles of full sums that take as long as all tiles. Where A or B is triangular, sums are half as long as k in the mean, and the
-    multiprocessor whose tiles are the longest has half a tile more to do than that.
+def _groups(shape: ProblemShape, v: VariantColumns, parts: Ints | int, chunk: Ints | int) -> Ints:
+    """Groups with all ``chunk`` steps of their part of k that take as long as all groups. Where A or B is triangular, sums are half as long
+    as k in the mean, and the multiprocessor whose groups are the longest has half a group more to do than that. Groups without a step cost
+    nothing beside long parts; beside short ones they take as long as others to begin and to leave their sums.
     """
-    all_tiles = wanted(shape, v.rows, v.columns)
-    return _ceil(all_tiles + np.minimum(all_tiles, shape.units), 2) if shape.zeros in ("a", "b") else all_tiles
+    tiles = wanted(shape, v.rows, v.columns)
+    if shape.zeros not in ("a", "b"):
+        return np.asarray(tiles * parts)
+    most = np.minimum(tiles, shape.units)
+    return np.where(np.asarray(chunk) >= _LONG_PART, _ceil(tiles * parts + most, 2), _ceil(tiles + most, 2) * parts)
 
 
 def _steps(shape: ProblemShape, chunk: Ints, parts: Ints) -> Ints:
@@ -179,7 +186,8 @@ def _packing(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
     """Microseconds of the launch that packs."""
     packed = WAYS.index("packed")
     moved = np.where(v.ways_a == packed, 2e-6 * shape.count * shape.m * shape.k * shape.itemsize, 0.0)
-    moved = moved + np.where(v.ways_b == packed, 2e-6 * shape.count * shape.n * shape.k * shape.itemsize, 0.0)
+    again = (v.ways_b == packed) & ~((v.ways_a == packed) & (v.rows == v.columns) & shape.same)
+    moved = moved + np.where(again, 2e-6 * shape.count * shape.n * shape.k * shape.itemsize, 0.0)
     return costs.pack * np.minimum(v.packs, 1) + moved / costs.packed
 
 

@@ -208,6 +208,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% set number = "group" %}
 {% if QUARTERS %}
 {% include "quarters.cl" %}
+{% elif REST %}
+{% include "rest.cl" %}
 {% elif DOUBLED %}
 {% include "doubled.cl" %}
 {% else %}
@@ -219,7 +221,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% set least = {"a below": of_c("row0"), "b above": of_c("col0")}.get(ZEROS, "") %}
 {% set most = {"a above": of_c("row0 + %d" % bm), "b below": of_c("col0 + %d" % bn)}.get(ZEROS, "") %}
     const int k0 = {{ "max(" if least }}start + {{ k_group }} * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
-    const int k1 = {{ nothing("alpha") }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
+    const int k1 = {{ nothing("alpha") }}{{ " || nowhere" if REST }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + (%s + 1) * chunk" % k_group if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
 {% if DOUBLED %}
     const int each = (k1 - k0 + {{ KB - 1 }}) / {{ KB }}, count = row0 == col0 ? each : 2 * each;
 {% if hermitian %}

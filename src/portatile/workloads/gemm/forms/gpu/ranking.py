@@ -42,18 +42,27 @@ class Ranking:
 
 
 def fastest(
-    problem: Problem, device: DeviceInfo, limit: int, zeros: str = "", *, alone: bool = False, count: int = 1, mirrored: str = ""
+    problem: Problem,
+    device: DeviceInfo,
+    limit: int,
+    zeros: str = "",
+    *,
+    alone: bool = False,
+    count: int = 1,
+    mirrored: str = "",
+    same: bool = False,
 ) -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
     With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``). With ``alone`` only points of one
     launch are candidates: k is shared where the last group adds up, and there is no tail. ``count``: of a stack of so many, where no
     clusters share k, and with ``alone`` no groups. ``mirrored``: the operand, if any, that is symmetric, with one triangle stored.
+    ``same``: op(B) is op(A) transposed.
     """
     costs = known(device, problem.dtype)
     if costs is None:
         return None
-    found = candidates(problem, device, limit, costs, zeros=zeros, alone=alone, count=count, mirrored=mirrored)
+    found = candidates(problem, device, limit, costs, zeros=zeros, alone=alone, count=count, mirrored=mirrored, same=same)
     if not len(found):
         return None
     if count > 1 and problem.sizes["k"] <= SHALLOW[-1]:
@@ -75,12 +84,13 @@ def candidates(
     timed: bool = False,
     count: int = 1,
     mirrored: str = "",
+    same: bool = False,
 ) -> Ranking:
     """Every variant of the ``most`` tiles whose simplest ones take the least time; the rest is as for ``fastest``.
 
     With ``timed``, for those who time them before they use one, those are among them of which the estimate has only a guess.
     """
-    shape, kind = replace(shape_of(problem, device, zeros), count=count), kind_of(problem, device, limit, mirrored)
+    shape, kind = replace(shape_of(problem, device, zeros), count=count, same=same), kind_of(problem, device, limit, mirrored)
     variants = table(kind if count == 1 else replace(kind, packing=False))
     saved = _saved(problem, device, variants)
     promised = _promises(shape, variants, saved, costs)

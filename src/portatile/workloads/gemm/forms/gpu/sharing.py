@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.default import expected
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.ranking import candidates
-from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed
+from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, Sharing, streamed, tailed
 from portatile.workloads.gemm.forms.gpu.tiles import GpuTile, tiles
-from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters, quartered
+from portatile.workloads.gemm.forms.gpu.triangle import Doubled, quartered
 from portatile.workloads.gemm.forms.gpu.variants import WAYS
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import plain, types_of
@@ -32,7 +32,8 @@ _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a tex
 _DIVIDED = 1.1  # times what the estimate of all variants expects of a product: as much as of whole tiles here, seen over orders
 _FOLDED = 1.05  # times the estimate of a whole product and its fold: what both products at once may come to
 _LONG = 1e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
-_SUSTAINED, _NEAR = 0.83, 0.85  # ... this part of a multiprocessor's, from this part of which on they do
+_SUSTAINED, _NEAR = 0.93, 0.85  # ... this part of a multiprocessor's but for their copies, from this part of which on they do
+_DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its area: they draw power that multiply-adds would use
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
 _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
@@ -40,9 +41,74 @@ _EVERY = 100  # tiles, more than there are
 _TOGETHER = 0.5  # how much of a last round shares few multiprocessors
 
 
-def shared(
-    problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False
-) -> tuple[Gpu, SharedTiles | Quarters | None] | None:
+Found = tuple[Gpu, Sharing | None]
+
+
+@dataclass(frozen=True)
+class _Triangle:
+    """A product of which a triangle is wanted, and what its device takes for it."""
+
+    problem: Problem
+    device: DeviceInfo
+    costs: Costs
+    zeros: str
+    mirrored: bool
+
+    @property
+    def order(self) -> int:
+        """Of C."""
+        return self.problem.sizes["n"]
+
+    @property
+    def units(self) -> int:
+        """The multiprocessors."""
+        return max(self.device.compute_units, 1)
+
+    @property
+    def opencl(self) -> bool:
+        """Whether OpenCL's compiler makes the kernel."""
+        return self.device.can.language == "OpenCL C"
+
+    def tiles(self) -> Iterator[tuple[GpuTile, float]]:
+        """Those without a cut last wave, and their rates."""
+        drawn = _drawn(self.problem)
+        for tile, rate in zip(tiles(self.problem), self.costs.rates, strict=True):
+            if not tile.tail:
+                yield tile, _sustained(tile, rate, self.costs) if drawn else rate
+
+    def wanted(self, point: Gpu) -> int:
+        """The tiles in which something is wanted."""
+        return point.groups_of_triangle(self.problem, self.zeros)
+
+    def whole(self, tile: GpuTile, rate: float, groups: int, *, products: int = 1, parts: int = 1) -> float:
+        """Microseconds of so many groups with whole tiles of one or two ``products``, or with tiles in ``parts`` of k, which the last group
+        adds up.
+        """
+        steps, itemsize = products * self.problem.sizes["k"], self.problem.itemsize
+        return _whole(tile, rate, self.costs, groups, steps, self.units, itemsize=itemsize, parts=parts)
+
+    def packing(self, point: Gpu) -> float:
+        """Microseconds in which panels are written; square tiles have one set of them where B is A."""
+        operands = point.PACK_A + point.PACK_B - (self.mirrored and point.PACK_A and point.rows == point.columns)
+        return operands * 2e-6 * self.order * self.problem.sizes["k"] * self.problem.itemsize / self.costs.packed
+
+    def tails(self, tile: GpuTile, rate: float, point: Gpu, like: Gpu, *, products: int = 1) -> Iterator[tuple[float, Found]]:
+        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are."""
+        if point.PACK_A or point.PACK_B or point.KG > 1:
+            return
+        for other, its_rate in self.tiles():
+            smaller = _staged(other.point, like)
+            if smaller is None or 2 * smaller.rows != point.rows or smaller.rows != smaller.columns or not _fits(smaller, self):
+                continue
+            found = tailed(self.order, point.rows, smaller, self.units * tile.groups, doubled=products > 1)
+            if found is None or smaller.KG > 1:
+                continue
+            left = found.rest.groups - ceil_div(self.order, point.rows)  # without those that lie in the other triangle
+            took = self.whole(tile, rate, found.first.groups, products=products) * (1.0 if products > 1 else _QUARTERED[point.MMA])
+            yield took + self.costs.launch + self.whole(other, its_rate, left, products=products), (point, found)
+
+
+def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> Found | None:
     """The tile and the sharing that are estimated to be faster than ``whole`` tiles, or square tiles that are; None where there are none.
 
     Operands come to local memory as those of ``whole`` do, whose own tile has to be among the known ones. Only where B is A ``mirrored``
@@ -51,67 +117,77 @@ def shared(
     costs = _costs(problem, device)
     if costs is None or not joins(device):
         return None
-    order, k, units = problem.sizes["n"], problem.sizes["k"], max(device.compute_units, 1)
+    case = _Triangle(problem, device, costs, zeros, mirrored)
     best = math.inf
-    found: tuple[Gpu, SharedTiles | Quarters | None] | None = None
-    for tile, rate in _known(problem, costs):
+    for tile, rate in case.tiles():
         if _alike(tile.point, whole):
-            best = _whole(
-                tile, rate, costs, whole.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize, parts=whole.SPLIT_K
-            )
+            best = case.whole(tile, rate, case.wanted(whole), parts=whole.SPLIT_K) + case.packing(whole)
     if best == math.inf:
         return None
-    for tile, rate in _known(problem, costs) if _drawn(problem) else ():  # which the estimate of all variants does not know of
-        point = _staged(tile.point, whole)
-        if point is not None and point.rows == point.columns and point.KG == 1 and _fits(point, problem, device):
-            took = _whole(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, itemsize=problem.itemsize)
-            if took < best:
-                best, found = took, (point, None)
-    for tile, rate in _known(problem, costs) if mirrored else ():
-        point = _staged(tile.point, whole)
-        if point is None or not _quarters(point, problem) or not _fits(point, problem, device):
-            continue
-        quarters = quartered(order, point.rows)
-        took = _QUARTERED[point.MMA] * _whole(tile, rate, costs, quarters.groups, k, units, itemsize=problem.itemsize)
-        if device.can.language == "OpenCL C" and math.prod(point.item_tile) >= _MANY:
-            took *= _HOLDING
+    found: Found | None = None
+    for took, way in (*_squares(case, whole), *_quarters(case, whole), *_streams(case, whole)):
         if took < best:
-            best, found = took, (point, quarters)
-    for tile, rate in _known(problem, costs) if plain(problem) else ():
-        point = None if tile.point.MMA and not _spares(tile, problem) else _staged(tile.point, whole)
-        stream = None if point is None else streamed(order, k, zeros, point, tile.groups * units)
-        if point is None or stream is None or not _fits(point, problem, device):
-            continue
-        took = _shared(tile, rate, costs, point.groups_of_triangle(problem, zeros), k, units, problem.itemsize, stream)
-        if device.can.language == "OpenCL C" and not point.MMA:
-            took *= (1 + _BESIDE * (tile.groups - 1)) / (_SLOWER[False] if stream.groups == stream.sharing else 1)
-        if took < best:
-            best, found = took, (point, stream)
+            best, found = took, way
     return found
 
 
-def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
+def _squares(case: _Triangle, whole: Gpu) -> Iterator[tuple[float, Found]]:
+    """Whole square tiles, which the estimate of all variants does not know of where the power limit binds."""
+    for tile, rate in case.tiles() if _drawn(case.problem) else ():
+        point = _staged(tile.point, whole)
+        if point is not None and point.rows == point.columns and point.KG == 1 and _fits(point, case):
+            yield case.whole(tile, rate, case.wanted(point)) + case.packing(point), (point, None)
+
+
+def _quarters(case: _Triangle, whole: Gpu) -> Iterator[tuple[float, Found]]:
+    """Square tiles, of which those on the diagonal are shared in quarters, or of which the last ones are left to smaller tiles."""
+    for tile, rate in case.tiles() if case.mirrored else ():
+        point = _staged(tile.point, whole)
+        if point is None or not _quartering(point, case.problem) or not _fits(point, case):
+            continue
+        holding = _HOLDING if case.opencl and math.prod(point.item_tile) >= _MANY else 1.0
+        quarters = quartered(case.order, point.rows)
+        yield holding * _QUARTERED[point.MMA] * case.whole(tile, rate, quarters.groups) + case.packing(point), (point, quarters)
+        for took, way in case.tails(tile, rate, point, whole):
+            yield holding * took, way
+
+
+def _streams(case: _Triangle, whole: Gpu) -> Iterator[tuple[float, Found]]:
+    """Tiles whose k all groups share evenly."""
+    problem, k = case.problem, case.problem.sizes["k"]
+    for tile, rate in case.tiles() if plain(problem) else ():
+        point = None if tile.point.MMA and not _spares(tile, problem) else _staged(tile.point, whole)
+        stream = None if point is None else streamed(case.order, k, case.zeros, point, tile.groups * case.units)
+        if point is None or stream is None or not _fits(point, case):
+            continue
+        took = _shared(tile, rate, case.costs, case.wanted(point), k, case.units, problem.itemsize, stream)
+        if case.opencl and not point.MMA:
+            took *= (1 + _BESIDE * (tile.groups - 1)) / (_SLOWER[False] if stream.groups == stream.sharing else 1)
+        yield took + case.packing(point), (point, stream)
+
+
+def doubled(problem: Problem, device: DeviceInfo) -> Found | None:
     """The tile and the groups of a product and its transpose in one launch, where that is estimated to be faster than the whole product and
     a second launch, which adds what lies across the diagonal.
     """
     costs = _costs(problem, device)
     if costs is None:
         return None
-    order, k, itemsize, units = problem.sizes["n"], problem.sizes["k"], problem.itemsize, max(device.compute_units, 1)
-    best, found = math.inf, None
-    whole = math.inf
-    for tile, rate in _known(problem, costs):
+    case = _Triangle(problem, device, costs, "above", False)
+    order, best, whole = case.order, math.inf, math.inf
+    found: Found | None = None
+    for tile, rate in case.tiles():
         point = tile.point
         along = ceil_div(order, point.rows)
-        whole = min(whole, _whole(tile, rate, costs, along * ceil_div(order, point.columns), k, units, itemsize=itemsize))
+        whole = min(whole, case.whole(tile, rate, along * ceil_div(order, point.columns)))
         keeps = point.STAGES * point.KB * (point.rows + point.columns) >= point.rows * point.columns
-        fills = along * (along + 1) // 2 >= units * tile.groups
-        if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, problem, device):
+        fills = along * (along + 1) // 2 >= case.units * tile.groups
+        if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, case):
             longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two of those on the diagonal for one beside it
-            took = _whole(tile, rate, costs, longest_first, 2 * k, units, itemsize=itemsize)
-            if took < best:
-                best, found = took, (point, triangle.doubled(order, point.rows))
-    folded = costs.add + 1.5e-6 * order**2 * itemsize / costs.packed
+            both: Found = (point, triangle.doubled(order, point.rows))
+            ways = ((case.whole(tile, rate, longest_first, products=2), both), *case.tails(tile, rate, point, point, products=2))
+            best, found = min(((best, found), *ways), key=lambda way: way[0])
+    folded = costs.add + 1.5e-6 * order**2 * problem.itemsize / costs.packed
     divided = expected(problem, device)  # with k shared in ways that are not for both products
     if divided is None:
         return None
@@ -143,14 +219,6 @@ def doubled_by_ranking(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubl
     return point, triangle.doubled(order, point.rows)
 
 
-def _known(problem: Problem, costs: Costs) -> Iterator[tuple[GpuTile, float]]:
-    """The tiles without a cut last wave, and their rates."""
-    drawn = _drawn(problem)
-    for tile, rate in zip(tiles(problem), costs.rates, strict=True):
-        if not tile.tail:
-            yield tile, _sustained(tile, rate, costs) if drawn else rate
-
-
 def _drawn(problem: Problem) -> bool:
     """Whether the power limit binds."""
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -160,7 +228,8 @@ def _drawn(problem: Problem) -> bool:
 def _sustained(tile: GpuTile, rate: float, costs: Costs) -> float:
     """The rate with which full multiprocessors come to what the power limit allows, of a tile that comes near it otherwise."""
     usual = _reached(tile, tile.groups, costs) / _copies(tile)
-    return _SUSTAINED * (_CROWDED if tile.groups > 1 else 1.0) / usual if rate * usual >= _NEAR * _SUSTAINED else rate
+    allowed = _SUSTAINED * (_CROWDED if tile.groups > 1 else 1.0) / (1 + _DRAWN * (1 / tile.point.rows + 1 / tile.point.columns))
+    return allowed / usual if rate * usual >= _NEAR * allowed else rate
 
 
 def _alike(one: Gpu, other: Gpu) -> bool:
@@ -176,7 +245,7 @@ def _staged(point: Gpu, like: Gpu) -> Gpu | None:
     return replace(point, **{name: getattr(like, name) for name in names})
 
 
-def _quarters(point: Gpu, problem: Problem) -> bool:
+def _quartering(point: Gpu, problem: Problem) -> bool:
     """Whether the tile is square, each of its quarters is the work of whole warps, and reals of C are stored in vectors."""
     even = point.TBR * point.LANES % 64 == 0 and point.TBC % (2 * point.LANES) == 0
     vectors = problem.sizes["n"] % point.VL == 0 and problem.layout["c"].vector_width(problem.itemsize) >= point.VL
@@ -189,9 +258,10 @@ def _spares(tile: GpuTile, problem: Problem) -> bool:
     return tile.groups == 1 and math.prod(tile.point.item_tile) * problem.itemsize <= _HELD
 
 
-def _fits(point: Gpu, problem: Problem, device: DeviceInfo) -> bool:
+def _fits(point: Gpu, case: _Triangle) -> bool:
     """Whether the device takes such groups."""
-    return point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device)
+    limit = local_limit(case.device)
+    return point.items <= case.device.max_work_group_size and point.local_bytes(case.problem.itemsize) <= limit
 
 
 def _costs(problem: Problem, device: DeviceInfo) -> Costs | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from portatile.records import Value
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.forms.gpu.triangle import count
+from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters, Rest, count, rest
 from portatile.workloads.gemm.passing import ceil_div
 
 _LEAST = 64  # steps of k that a group has, at least
@@ -34,6 +35,41 @@ class SharedTiles:
     def planes(self, tile: int) -> int:
         """Bytes of the sums that groups leave, of two tiles of so many bytes each."""
         return 2 * self.sharing * tile
+
+
+@dataclass(frozen=True)
+class Tailed:
+    """Whole waves of ``first`` tiles in one launch, and in the next one the ``rest``, with the ``smaller`` tiles of half their side."""
+
+    first: Quarters | Doubled
+    smaller: Gpu
+    rest: Rest
+
+
+OneLaunch = SharedTiles | Quarters | Doubled | Rest
+Sharing = OneLaunch | Tailed
+"""How groups share the tiles of a triangle of C."""
+
+
+def facts(sharing: OneLaunch | None) -> dict[str, Value]:
+    """What the text has to know of it."""
+    stream = sharing if isinstance(sharing, SharedTiles) else None
+    return {
+        "QUARTERS": isinstance(sharing, Quarters),
+        "REST": isinstance(sharing, Rest),
+        "DOUBLED": isinstance(sharing, Doubled | Rest) and sharing.elements > 0,
+        "STREAMED": stream is not None,
+        "LOOPED": stream is not None and stream.looped,
+        "PIECES": 1 if stream is None or stream.looped else stream.pieces,
+    }
+
+
+def tailed(order: int, side: int, smaller: Gpu, slots: int, *, doubled: bool = False) -> Tailed | None:
+    """Waves of ``slots`` groups that run at once, of tiles of this side beside the diagonal, and the rest; None without a whole wave."""
+    along = ceil_div(order, side)
+    first = along * (along - 1) // 2 // slots * slots
+    whole = Doubled(first, side * side) if doubled else Quarters(first)
+    return Tailed(whole, smaller, rest(order, smaller.rows, first, doubled=doubled)) if first else None
 
 
 def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> SharedTiles | None:

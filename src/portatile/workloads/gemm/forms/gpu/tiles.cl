@@ -135,7 +135,8 @@
 {% endif %}
 {% endmacro %}
 {# the copies of a mirrored tile. Where all of it lies on the side whose rows in memory are those of the tile, 16 bytes at a time, unless matrix
-   instructions need the registers; else a warp has 8 steps of k of 4 rows, so that it reads few lines of memory on either side #}
+   instructions need the registers; else a warp has 8 steps of k of 4 rows, so that it reads few lines of memory on either side. With matrix
+   instructions two copies are placed at a time: the places of all take up to 60 registers, and with them the room for another group #}
 {% macro copies_mirrored(x, wide, pitch, edge, ld, first, end) %}
 {% set first_c, past_c = ("(%s) / 2" % first, "(%s + %d) / 2" % (first, wide)) if COMPLEX else (first, "%s + %d" % (first, wide)) %}
 {% if MIRRORED_WHOLE and not MMA %}
@@ -152,7 +153,7 @@
             } else
 {% endif %}
 {% set slots = KB * wide // parts_c %}
-#pragma unroll
+#pragma unroll{{ " 2" if MMA }}
             for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
                 const int slot = item + s * {{ items }}, kk = slot / 32 % {{ KB // 8 }} * 8 + slot % 8, i = (slot / {{ 4 * KB }} * 4 + slot / 8 % 4) * {{ parts_c }};
                 const int across = {{ first_c }} + i{{ " / 2" if COMPLEX }}, along = k_next + kk;

@@ -46,10 +46,27 @@ class Doubled:
     elements: int
 
 
+@dataclass(frozen=True)
+class Rest:
+    """The square tiles of a triangle from number ``first`` on, each in four of the ``groups``, whose tiles have half their side. With
+    ``elements`` they are those of ``Doubled``.
+    """
+
+    groups: int
+    first: int
+    elements: int = 0
+
+
 def quartered(order: int, side: int) -> Quarters:
     """The groups for tiles of this side: one for each beside the diagonal, and one for four of the quarters on it."""
     along = ceil_div(order, side)
     return Quarters(along * (along - 1) // 2 + ceil_div(3 * along, 4))
+
+
+def rest(order: int, side: int, first: int, *, doubled: bool = False) -> Rest:
+    """The groups for the tiles of twice this side from number ``first`` on."""
+    along = ceil_div(order, 2 * side)
+    return Rest(4 * (along * (along + 1) // 2 - first), first, side * side if doubled else 0)
 
 
 def doubled(order: int, side: int) -> Doubled:

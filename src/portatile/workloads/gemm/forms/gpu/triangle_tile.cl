@@ -10,8 +10,9 @@
    A band ends with whole tiles on both sides. It is BAND elements of C across, or a little more; four times as many of a product and its
    transpose. #}
 {% set lower = ZEROS == "c above" %}
-{% set shorter = " - %d" % bm if QUARTERS or DOUBLED else "" %}
-{% set along, across_it = (bm, bn) if lower else (bn, bm) %}
+{% set larger = 2 if REST else 1 %}
+{% set shorter = " - %d" % (larger * bm) if QUARTERS or DOUBLED or REST else "" %}
+{% set along, across_it = (larger * bm, larger * bn) if lower else (larger * bn, larger * bm) %}
 {% set even = [] %}
 {% for tiles in range(1, across_it + 1) if tiles * along % across_it == 0 %}
 {% set _ = even.append(tiles) %}
