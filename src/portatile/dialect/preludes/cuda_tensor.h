@@ -38,7 +38,8 @@
    turn_over(group), turn_wait(group)    one of two warp groups tells the other, 0 or 1, that it may go on, which waits for that
    wgmma_fence(), wgmma_commit()         before products and after them
    wgmma_wait<n>()                       until at most n committed groups of products are under way: WGMMA_WAIT(n) in kernel text
-   warp_registers_less(), warp_registers_more()   a warp group of three gives registers back, so that each of the others may have 232
+   warp_registers_less<n>(), warp_registers_more<n>()    a warp group keeps n registers of a work-item and gives the others back, which other warp
+                                         groups take: WARP_REGISTERS_LESS(n), WARP_REGISTERS_MORE(n) in kernel text
 */
 namespace ocl {
 INLINE void mbarrier_init(uint b, uint count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(count) : "memory"); }
@@ -147,6 +148,6 @@ INLINE ulong wgmma_operand(uint address, uint leading, uint stride) {
 INLINE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 INLINE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int n> INLINE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory"); }
-INLINE void warp_registers_less() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-INLINE void warp_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+template <int n> INLINE void warp_registers_less() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n)); }
+template <int n> INLINE void warp_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n)); }
 }  // namespace ocl
