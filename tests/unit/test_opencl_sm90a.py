@@ -78,6 +78,6 @@ def test_a_product_by_warp_groups_leaves_no_such_instruction_to_the_compiler(map
     assert sm90a.MARK in text
     assert len(newer) > 10
     assert all("PORTATILE_LATER" in before for before in newer)
-    used = set(re.findall(r"\b(?:mbarrier|tensor|wgmma|warp_registers|store_fragment|local_written)\w*(?=\()", step.source.text))
+    used = set(re.findall(r"\b(?:mbarrier|tensor|wgmma|warp_registers|store_fragment)\w*(?=\()", step.source.text))
     assert used
     assert all(re.search(rf"\b{name}\(", text.replace(step.source.text, "")) for name in used)

@@ -9,7 +9,6 @@
    mbarrier_arrive(b)
    mbarrier_arrive_copied(b)             arrives when the asynchronous copies that this work-item began before are there
    mbarrier_wait(b, parity)              until the phase of this parity, 0 at first, has ended
-   local_written()                       products and the TMA see what this work-item wrote to local memory before
    tensor_map(space, map, base, bytes, columns, rows, pitch, wide, high)
                                          a map in global memory of 128 bytes at `map`, aligned to 128: elements of `bytes` 1, 2 or 4, `rows`
                                          of `columns`, `pitch` bytes apart (a multiple of 16; base too), copied in boxes of `high` rows of `wide`
@@ -52,7 +51,6 @@ INLINE void mbarrier_expect(uint b, uint bytes) {
 }
 INLINE void mbarrier_arrive(uint b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
 INLINE void mbarrier_arrive_copied(uint b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(b) : "memory"); }
-INLINE void local_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 INLINE void mbarrier_wait(uint b, uint parity) {
   uint done;
   do

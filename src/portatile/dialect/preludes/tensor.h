@@ -23,7 +23,6 @@ static inline void mbarrier_arrive(uint b) { asm volatile(PORTATILE_LATER "mbarr
 static inline void mbarrier_arrive_copied(uint b) {
   asm volatile(PORTATILE_LATER "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(b) : "memory");
 }
-static inline void local_written(void) { asm volatile(PORTATILE_LATER "fence.proxy.async.shared::cta;" ::: "memory"); }
 static inline void mbarrier_wait(uint b, uint parity) {
   uint done;
   do
