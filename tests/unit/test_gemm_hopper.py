@@ -11,8 +11,7 @@ import pytest
 from portatile import workloads
 from portatile.device.cuda import compiler
 from portatile.device.cuda.info import capabilities
-from portatile.errors import ArgumentError
-from portatile.records import Launch, Layout, Problem, Value
+from portatile.records import Layout, Problem
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.hopper.point import Hopper
@@ -40,31 +39,37 @@ def case(dtype: str, trans: str, sizes: tuple[int, int, int], pads: tuple[int, i
 def right(problem: Problem, point: Hopper, name: str) -> None:
     if units.promotes(problem):
         point = replace(point, PROMOTE=units.PROMOTED)
-    workload = BLOCKS if problem.workload == "gemm_blocks" else GEMM
-    verdict = check(PtxDevice(DEVICE), workload, problem, point.config(), np.random.default_rng(new_seed(name)))
+    verdict = check(PtxDevice(DEVICE), workloads.get(problem.workload), problem, point.config(), np.random.default_rng(new_seed(name)))
     assert verdict.ok, verdict.message
 
 
-CASES: dict[str, tuple[str, str, tuple[int, int, int], tuple[int, int, int], int, str]] = {
-    "aligned": ("int8", "NT", (20, 66, 144), (0, 0, 0), 0, "none"),
-    "bytes, odd rows": ("int8", "NT", (20, 66, 131), (0, 0, 3), 3, "ab"),
-    "bytes, at an offset": ("int8", "NT", (35, 20, 130), (1, 5, 0), 1, "ab"),
-    "bytes, words": ("int8", "NT", (70, 16, 132), (0, 4, 0), 4, "ab"),
-    "bytes, more steps than stages": ("int8", "NT", (10, 12, 715), (0, 0, 0), 2, "ab"),
-    "bytes, eight at a time beside the TMA": ("int8", "NT", (20, 20, 136), (0, 8, 0), 0, "a"),
-    "odd rows of b beside copied ones": ("int8", "NT", (20, 30, 37), (0, 0, 0), 3, "b"),
-    "halves along and across k": ("float16", "NN", (33, 65, 71), (0, 0, 0), 0, "ab"),
-    "halves across and along k": ("bfloat16:float32", "TT", (65, 34, 67), (0, 2, 0), 1, "ab"),
-    "halves, one by the TMA": ("float16:float32", "TN", (64, 66, 65), (0, 0, 0), 0, "b"),
-    "eight bits": ("float8_e4m3fn:bfloat16", "NT", (10, 20, 131), (0, 0, 0), 0, "ab"),
-    "four bytes": ("tfloat32", "NT", (20, 30, 35), (0, 1, 0), 1, "ab"),
+LINES: dict[str, tuple[str, str, tuple[int, int, int], tuple[int, int, int], int]] = {
+    "bytes": ("int8", "NT", (130, 70, 131), (0, 1, 3), 0),
+    "bytes, at an offset": ("int8", "NT", (129, 64, 131), (3, 1, 0), 3),
+    "bytes, words": ("int8", "NT", (128, 64, 132), (0, 4, 0), 4),
+    "halves": ("float16", "NT", (65, 130, 67), (1, 0, 0), 0),
+    "halves along and across k": ("float16", "NN", (131, 66, 71), (0, 0, 0), 1),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_rows_that_begin_anywhere_are_copied_by_work_items(name: str) -> None:
-    dtype, trans, sizes, pads, offset, loaded = CASES[name]
-    right(case(dtype, trans, sizes, pads, offset), replace(SMALL, LOADED=loaded), name)
+@pytest.mark.parametrize("name", LINES)
+def test_rows_that_begin_anywhere_are_copied_to_lines_first(name: str) -> None:
+    """By groups whose words all lie within the operand, and by those at its edges."""
+    right(case(*LINES[name]), SMALL, name)
+
+
+@pytest.mark.parametrize(("dtype", "trans"), [("bfloat16", "TT"), ("float8_e5m2:bfloat16", "NT"), ("tfloat32", "NT")])
+def test_three_warp_groups_share_a_tile(dtype: str, trans: str) -> None:
+    right(case(dtype, trans, (200, 80, 150)), replace(SMALL, TBR=3), dtype)
+
+
+@pytest.mark.parametrize(("point", "k"), [(SMALL, 100), (replace(SMALL, TRR=2, TCR=2), 300), (replace(SMALL, TBR=2, TCR=3), 460)])
+def test_half_of_a_tile_is_added_while_the_other_half_is_multiplied(point: Hopper, k: int) -> None:
+    """Of one stage, of several, and of more than there are; without factors of blocks and with them."""
+    sizes = {"m": 40, "n": 40, "k": k}
+    for workload in (GEMM, BLOCKS):
+        problem = workload.problem(sizes, "float8_e4m3fn:bfloat16", {"trans_a": "N", "trans_b": "T"})
+        right(problem, replace(point, OVERLAP=True), f"{point} {k}")
 
 
 @pytest.mark.parametrize("columns", [32, 144])
@@ -82,35 +87,7 @@ def test_rows_of_16_bits_are_stored_by_chunks_wherever_they_begin(dtype: str, co
     right(GEMM.problem(bare.sizes, dtype, bare.options, layout), replace(SMALL, TCR=5 if pad else 4), dtype)
 
 
-def test_operands_are_loaded_as_they_lie_where_that_is_expected_to_be_faster() -> None:
-    """Small products and those of few columns; a large one is worth the copy before it. Aligned rows are the TMA's."""
-    for sizes, kernels in (
-        ((331, 451, 50), ["gemm"]),
-        ((512, 512, 512), ["gemm"]),
-        ((8032, 36, 4180), ["gemm_lines", "gemm"]),
-        ((4097, 4095, 4099), ["gemm_lines", "gemm"]),
-    ):
-        problem = case("float8_e4m3fn:bfloat16", "NT", sizes)
-        config = GEMM.default(problem, WHOLE)
-        assert config["FORM"] == "hopper"
-        assert (config["LOADED"] == "none") == (sizes[2] in (512, 4099))
-        assert GEMM.space(problem, WHOLE).violated(config) is None
-        steps = [step for step in GEMM.plan(problem, config, WHOLE).steps if isinstance(step, Launch)]
-        assert [step.kernel for step in steps] == kernels[-len(steps) :]
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [({"CLUSTER": 2}, "for one warp group alone"), ({"TURN": True}, "for one warp group alone")],
-)
-def test_what_cannot_be_loaded_is_refused(more: dict[str, Value], words: str) -> None:
-    with pytest.raises(ArgumentError, match=words):
-        replace(SMALL, LOADED="ab", **more).check({"block": 0, "eight_bits": False, "unit_type": True, "batched": False})  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="cannot be LOADED"):
-        GEMM.plan(case("int8", "NN", (20, 30, 40)), replace(SMALL, LOADED="b").config(), DEVICE)
-
-
-def test_tiles_suit_an_operand_with_slow_k_beside_a_loaded_one() -> None:
+def test_tiles_suit_an_operand_with_slow_k_beside_a_copied_one() -> None:
     """The TMA copies it 128 bytes across at a time."""
     for m, trans in itertools.product((40, 300, 2000), ("NN", "TN", "TT")):
         problem = case("float16", trans, (m, 256, 333))

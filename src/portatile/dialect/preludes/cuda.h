@@ -24,6 +24,8 @@
 #define RSQRT_APPROX(x) portatile_rsqrt_approx(x)
 #define WARP_BARRIER() portatile_warp_barrier()
 #define WGMMA_WAIT(n) wgmma_wait<(n)>()
+#define WARP_REGISTERS_LESS(n) warp_registers_less<(n)>()
+#define WARP_REGISTERS_MORE(n) warp_registers_more<(n)>()
 #define PORTATILE_LATER ""
 #define WARP_GROUP_BARRIER(group) portatile_warp_group_barrier(group)
 #define TENSOR_AT(map, place) (map)

@@ -9,7 +9,6 @@
    mbarrier_arrive(b)
    mbarrier_arrive_copied(b)             arrives when the asynchronous copies that this work-item began before are there
    mbarrier_wait(b, parity)              until the phase of this parity, 0 at first, has ended
-   local_written()                       products and the TMA see what this work-item wrote to local memory before
    tensor_map(space, map, base, bytes, columns, rows, pitch, wide, high)
                                          a map in global memory of 128 bytes at `map`, aligned to 128: elements of `bytes` 1, 2 or 4, `rows`
                                          of `columns`, `pitch` bytes apart (a multiple of 16; base too), copied in boxes of `high` rows of `wide`
@@ -38,7 +37,8 @@
    turn_over(group), turn_wait(group)    one of two warp groups tells the other, 0 or 1, that it may go on, which waits for that
    wgmma_fence(), wgmma_commit()         before products and after them
    wgmma_wait<n>()                       until at most n committed groups of products are under way: WGMMA_WAIT(n) in kernel text
-   warp_registers_less(), warp_registers_more()   a warp group of three gives registers back, so that each of the others may have 232
+   warp_registers_less<n>(), warp_registers_more<n>()    a warp group keeps n registers of a work-item and gives the others back, which other warp
+                                         groups take: WARP_REGISTERS_LESS(n), WARP_REGISTERS_MORE(n) in kernel text
 */
 namespace ocl {
 INLINE void mbarrier_init(uint b, uint count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(count) : "memory"); }
@@ -51,7 +51,6 @@ INLINE void mbarrier_expect(uint b, uint bytes) {
 }
 INLINE void mbarrier_arrive(uint b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
 INLINE void mbarrier_arrive_copied(uint b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(b) : "memory"); }
-INLINE void local_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 INLINE void mbarrier_wait(uint b, uint parity) {
   uint done;
   do
@@ -147,6 +146,6 @@ INLINE ulong wgmma_operand(uint address, uint leading, uint stride) {
 INLINE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 INLINE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int n> INLINE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory"); }
-INLINE void warp_registers_less() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-INLINE void warp_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+template <int n> INLINE void warp_registers_less() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n)); }
+template <int n> INLINE void warp_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n)); }
 }  // namespace ocl

@@ -23,7 +23,6 @@ static inline void mbarrier_arrive(uint b) { asm volatile(PORTATILE_LATER "mbarr
 static inline void mbarrier_arrive_copied(uint b) {
   asm volatile(PORTATILE_LATER "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(b) : "memory");
 }
-static inline void local_written(void) { asm volatile(PORTATILE_LATER "fence.proxy.async.shared::cta;" ::: "memory"); }
 static inline void mbarrier_wait(uint b, uint parity) {
   uint done;
   do
@@ -99,5 +98,5 @@ static inline ulong wgmma_operand(uint address, uint leading, uint stride) {
 static inline void wgmma_fence(void) { asm volatile(PORTATILE_LATER "wgmma.fence.sync.aligned;" ::: "memory"); }
 static inline void wgmma_commit(void) { asm volatile(PORTATILE_LATER "wgmma.commit_group.sync.aligned;" ::: "memory"); }
 #define WGMMA_WAIT(n) asm volatile(PORTATILE_LATER "wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory")
-static inline void warp_registers_less(void) { asm volatile(PORTATILE_LATER "setmaxnreg.dec.sync.aligned.u32 40;"); }
-static inline void warp_registers_more(void) { asm volatile(PORTATILE_LATER "setmaxnreg.inc.sync.aligned.u32 232;"); }
+#define WARP_REGISTERS_LESS(n) asm volatile(PORTATILE_LATER "setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
+#define WARP_REGISTERS_MORE(n) asm volatile(PORTATILE_LATER "setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))

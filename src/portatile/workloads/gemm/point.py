@@ -211,11 +211,6 @@ class Point:
         """Local memory beside that, which more of the problem asks for."""
         return 0
 
-    @property
-    def loaded(self) -> str:
-        """Operands whose tiles work-items copy, in a form that has others copied otherwise."""
-        return ""
-
     def lowered(self, device: DeviceInfo) -> Point:
         """The point without the instructions that the device lacks."""
         return self

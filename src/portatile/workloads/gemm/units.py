@@ -52,7 +52,6 @@ _STREAMED = 3.7e6  # bytes of the larger operand, which is read from memory once
 _SECTOR = 32  # bytes of memory that are read together
 _ALIGNED_COPIES = 4.5, 1.8e4  # a launch that copies such rows first, and bytes that one multiprocessor reads and writes in a microsecond
 _CONTIGUOUS_COPIES = 2.6, 2.2e4  # the same of a launch that copies lines along k
-_LOADED = 3.5e-3  # to receive a row that work-items copy
 _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
@@ -80,23 +79,6 @@ def direct(problem: Problem, name: str, fragments: bool = False) -> bool:
     size = types_of(problem).operand.itemsize
     either = size == 2 or (fragments and name == "a" and size == 4)
     return problem.layout[name].vector_width(size) * size >= _CHUNK and (k_fast(problem, name) or either)
-
-
-def loadable(problem: Problem, name: str) -> bool:
-    """Whether work-items can copy lines of A or B to local memory, whatever its rows are aligned to: as ``direct``, but for that."""
-    return k_fast(problem, name) or types_of(problem).operand.itemsize == 2
-
-
-def word(problem: Problem, name: str) -> int:
-    """What divides the bytes by which any two rows of A or B begin apart from chunks of 16: 16, 8 or 4, or 1."""
-    size = types_of(problem).operand.itemsize
-    aligned = problem.layout[name].vector_width(size) * size
-    return next((width for width in (16, 8, 4) if aligned >= width), 1)
-
-
-def unmapped(problem: Problem) -> str:
-    """Which of A and B are copied to aligned rows first, although work-items could copy them as they lie."""
-    return "".join(name for name in "ab" if not direct(problem, name, fragments=True) and loadable(problem, name))
 
 
 def aligned_pitch(problem: Problem, name: str) -> int:
@@ -182,7 +164,6 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
     facts |= {"turns": turns(problem), "tensor_maps": can.tensor_maps, "clusters": can.clusters}
     size = types_of(problem).operand.itemsize
     facts |= {"joins": joins(device), "across": size == 2 and not along(problem, "b")}
-    facts["unmapped"] = unmapped(problem)
     return {**facts, "unaligned": "".join(name for name in "ab" if unaligned(problem, name))}
 
 
@@ -293,7 +274,6 @@ def _copied(problem: Problem, point: Point) -> tuple[float, float]:
     """Microseconds in which a group receives its rows of a tile along k, and which it takes of the memory's time, that of all groups."""
     received = read = 0.0
     for name, rows, sharing in (("a", point.rows, 1), ("b", point.columns, point.CLUSTER)):
-        loaded = name in point.loaded
-        received += rows * (_LOADED if loaded else _RECEIVED * (_SENT if sharing > 1 else 1.0))
-        read += rows / sharing * _READ[loaded or (unaligned(problem, name) and not point.aligned(problem, name))]
+        received += rows * _RECEIVED * (_SENT if sharing > 1 else 1.0)
+        read += rows / sharing * _READ[unaligned(problem, name) and not point.aligned(problem, name)]
     return received, read

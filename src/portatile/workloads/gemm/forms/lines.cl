@@ -34,27 +34,48 @@ void gemm_lines(const int k, const int pitch, const {{ factor }} alpha{% for x i
         __global uint* to = (__global uint*)({{ name }}_lines{{ " + (long)get_group_id(2) * lines_batch" if BATCH }});
         uint word[8];
 {% if name in FAST %}
+        // groups whose words all lie within the operand read them without branches, so that all reads are under way together
+        const long behind = ((long)({{ name }}_across - first - 64) * ld{{ name }} + k - k0 - {{ deep }}) * {{ itemsize }};  // bytes past them
+        if (first + 64 <= {{ name }}_across && behind >= 4{{ "" if name in WORDS else " && first + k0 > 0" }}) {
+            const int left = (k - step) * {{ itemsize }};
+            const uint valid = left >= 4 ? 0xffffffff : left <= 0 ? 0 : (1u << 8 * left) - 1;
 #pragma unroll
-        for (int r = 0; r < 8; ++r) {
-            const int i = first + y + 8 * r;
-            __global const {{ bits }}* from = at + (long)i * ld{{ name }} + step;
-            word[r] = 0;
+            for (int r = 0; r < 8; ++r) {
+                __global const {{ bits }}* from = at + (long)(first + y + 8 * r) * ld{{ name }} + step;
 {% if name in WORDS %}
-            if (i < {{ name }}_across && step + {{ count }} <= k)
                 word[r] = *(__global const uint*)from;
-            else
-{% elif itemsize == 1 %}
-            const int skew = (int)((size_t)from & 3);  // bytes from the aligned word before, of the two that hold this one
-            if (i < {{ name }}_across && step >= skew && step - skew + 8 <= k) {
-                __global const uint* words = (__global const uint*)(from - skew);
-                word[r] = skew ? words[0] >> 8 * skew | words[1] << (32 - 8 * skew) : words[0];
-            } else
+{% else %}
+                const int skew = (int)((size_t)from & 3);  // bytes from the aligned word before, of the two that hold this one
+                __global const uint* words = (__global const uint*)((__global const uchar*)from - skew);
+                word[r] = (uint)(((ulong)words[1] << 32 | words[0]) >> 8 * skew);
 {% endif %}
-            if (i < {{ name }}_across) {
+            }
+#pragma unroll
+            for (int r = 0; r < 8; ++r)
+                word[r] &= valid;
+        } else {
+#pragma unroll
+            for (int r = 0; r < 8; ++r) {
+                const int i = first + y + 8 * r;
+                __global const {{ bits }}* from = at + (long)i * ld{{ name }} + step;
+                word[r] = 0;
+{% if name in WORDS %}
+                if (i < {{ name }}_across && step + {{ count }} <= k)
+                    word[r] = *(__global const uint*)from;
+                else
+{% elif itemsize == 1 %}
+                const int skew = (int)((size_t)from & 3);  // bytes from the aligned word before, of the two that hold this one
+                if (i < {{ name }}_across && step >= skew && step - skew + 8 <= k) {
+                    __global const uint* words = (__global const uint*)(from - skew);
+                    word[r] = skew ? words[0] >> 8 * skew | words[1] << (32 - 8 * skew) : words[0];
+                } else
+{% endif %}
+                if (i < {{ name }}_across) {
 {% for e in range(count) %}
-                if (step + {{ e }} < k)
-                    word[r] |= (uint)from[{{ e }}]{{ " << %d" % (8 * itemsize * e) if e }};
+                    if (step + {{ e }} < k)
+                        word[r] |= (uint)from[{{ e }}]{{ " << %d" % (8 * itemsize * e) if e }};
 {% endfor %}
+                }
             }
         }
 {% else %}

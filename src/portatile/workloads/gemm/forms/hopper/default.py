@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from portatile.records import DeviceInfo, Problem, Value
@@ -12,38 +12,40 @@ from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import moduli, types_of
-from portatile.workloads.gemm.storage import k_fast, transposed
+from portatile.workloads.gemm.storage import transposed
 from portatile.workloads.gemm.units import UnitTile
 
 _LAUNCH = 1.4  # microseconds until a group multiplies and after it ends
 _TILES = tuple(
     UnitTile(tile(rows, columns, stages), rate, _LAUNCH)
     for rows, columns, stages, rate in (
-        *((128, 256, 4, 1.0), (128, 224, 4, 0.97), (128, 192, 4, 0.95), (128, 160, 5, 0.93), (128, 128, 6, 0.92)),
-        *(
-            (64, 256, 4, 0.92),
-            (64, 192, 5, 0.92),
-            (64, 128, 6, 0.9),
-            (64, 96, 8, 0.9),
-            (64, 64, 12, 0.9),
-            (64, 32, 12, 0.9),
-            (128, 64, 8, 0.9),
-        ),
+        *((192, 192, 4, 0.97), (192, 160, 4, 0.95), (192, 128, 4, 0.94), (192, 96, 5, 0.92)),
+        *((128, 256, 4, 1.0), (128, 240, 4, 0.98), (128, 224, 4, 0.97), (128, 208, 4, 0.96), (128, 192, 4, 0.95)),
+        *((128, 176, 4, 0.94), (128, 160, 5, 0.93), (128, 144, 5, 0.92), (128, 128, 6, 0.92), (128, 64, 8, 0.9)),
+        *((64, 256, 4, 0.92), (64, 192, 5, 0.92), (64, 128, 6, 0.9), (64, 96, 8, 0.9), (64, 64, 12, 0.9), (64, 32, 12, 0.9)),
     )
 )
+_TURNED = tuple(one for one in _TILES if one.point.items <= 384)  # of two warp groups that multiply
 _BY_TURNS = UnitTile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # of elements of one or two bytes
+_AFTER = 0.999  # so that of two tiles that differ in OVERLAP alone the other one is the default
 _PROMOTED = tuple(  # of floats of eight bits
     UnitTile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
     for rows, columns, stages, blocks, rate in (
-        *((128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.76), (128, 128, 6, 1, 0.76)),
+        *((192, 128, 4, 1, 0.85), (128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.76), (128, 128, 6, 1, 0.76)),
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
-_SCALED = tuple(one for one in _PROMOTED if max(one.point.rows, one.point.columns) <= 176)  # beside factors of blocks of k
+_OVERLAPPED = tuple(
+    replace(one, point=replace(one.point, OVERLAP=True), rate=one.rate * _AFTER)  # type: ignore[type-var]
+    for one in _PROMOTED
+    if one.point.columns >= 128
+)
+_SCALED = (  # beside factors of blocks of k
+    *(one for one in _OVERLAPPED if max(one.point.rows, one.point.columns) <= 176),
+    *(one for one in _PROMOTED if one.point.columns < 128),
+)
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
-_ALONE = 256  # work-items of a group in which one warp group multiplies
-_SHIFTED = 0.5  # microseconds more until a group multiplies whose work-items load
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
@@ -74,9 +76,17 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
-    tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TILES
+    tiles = (
+        _SCALED
+        if block_of(problem)
+        else (*_PROMOTED, *_OVERLAPPED)
+        if units.promotes(problem)
+        else _TURNED
+        if units.turns(problem)
+        else _TILES
+    )
     unaligned = "".join(name for name in "ab" if units.unaligned(problem, name))
-    plain = tiles is _TILES
+    plain = tiles in (_TILES, _TURNED)
     across = not units.along(transposed(problem) if units.turns(problem) else problem, "b", fragments=True)  # in boxes of 128 bytes
     size = types_of(problem).operand.itemsize
     alone = tiles = tuple(one for one in tiles if not across or one.point.columns * size % units.LINE == 0)
@@ -90,19 +100,7 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]
             tiles = (*tiles, *(replace(_with(one, ALIGNED=names), launch=one.launch + took) for one in alone))
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}
     tiles = tuple(_with(one, **known) for one in tiles)
-    if batch == 1 and not block_of(problem) and not units.turns(problem):
-        tiles = (*tiles, *_loading(problem, [_with(one, **known) for one in (_PROMOTED if units.promotes(problem) else _TILES)]))
     return [one for one in tiles if units.fits(one.point, device, one.point.local_beside(problem))]
-
-
-def _loading(problem: Problem, tiles: Sequence[UnitTile]) -> Iterator[UnitTile]:
-    """The tiles of one warp group with operands that work-items copy as they lie, instead of a launch before."""
-    found, size = units.unmapped(problem), types_of(problem).operand.itemsize
-    for names in sorted({*found, found} - {""}):
-        across = not k_fast(problem, "b") and ("b" in names or units.direct(problem, "b", fragments=True))
-        for one in tiles:
-            if one.point.items == _ALONE and not (across and one.point.columns * size % units.LINE):
-                yield replace(_with(one, LOADED=names), launch=one.launch + _SHIFTED)
 
 
 def _with(one: UnitTile, **values: Value) -> UnitTile:

@@ -14,7 +14,6 @@ from portatile.workloads.gemm.epilogue import block_of
 from portatile.workloads.gemm.parameters import SHARES_K, parameter
 from portatile.workloads.gemm.point import OperandPlace, Point
 from portatile.workloads.gemm.reals import types_of
-from portatile.workloads.gemm.storage import k_fast
 
 _ROWS = 64  # of a warp group's instruction
 _GROUP = 128  # work-items of a warp group
@@ -25,7 +24,7 @@ _ALIGNMENT = 1024  # of the tiles, which local memory need not have
 
 @dataclass(frozen=True)
 class Hopper(Point):
-    """A group of TBR warp groups that multiply, and one that has tiles copied, computes tiles of C one after the other."""
+    """A persistent group: TBR consumer warp groups that multiply, and a producer that has the TMA copy tiles."""
 
     FORM: ClassVar[str] = "hopper"
     FILE: ClassVar[str] = __file__
@@ -35,21 +34,21 @@ class Hopper(Point):
 
     TBR: int = parameter(
         1,
-        (1, 2),
-        "Warp groups that multiply, one below the other.",
+        (1, 2, 3),
+        "Consumer warp groups, one below the other.",
         must={
             "the hopper form multiplies 16-bit and 8-bit floats, tfloat32 and int8": "unit_type",
-            "one or two warp groups multiply": "TBR in (1, 2)",
+            "one to three warp groups multiply": "TBR in (1, 2, 3)",
         },
         tried=("warp_groups",),
     )
     TRR: int = parameter(1, (1, 2), "Blocks of 64 rows of a warp group.", must={"64 TRR TBR must be 256 at most": "TRR * TBR <= 4"})
     TCR: int = parameter(
         1,
-        (2, 4, 6, 8, 10, 11, 12, 14, 16),
+        (2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16),
         "Columns of the tile of C in sixteens.",
         must={
-            "TCR must be 1 to 16": "1 <= TCR <= 16",
+            "TCR must be 1 to 16, of three warp groups 12 at most": "1 <= TCR <= (12 if TBR == 3 else 16)",
             "sums must fit registers": "TRR * TCR <= 16",
             "shares of B's tile of CLUSTER groups are rows by eight": "TCR * 2 % CLUSTER == 0",
         },
@@ -61,14 +60,14 @@ class Hopper(Point):
         "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
         must={"two tiles or more take turns": "STAGES >= 2"},
         tried=(
-            f"STAGES * (2048 + 64 * (block > 0)) * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE}"
+            f"STAGES * (2048 + 64 * (block > 0)) * (4 * TRR * TBR + TCR) + TBR * ({_EXCHANGE})"
             f" + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",
         ),
     )
     CLUSTER: int = parameter(
         1,
         (1, 2),
-        "Neighbouring groups, one below the other, that bring each other shares of their tile of B.",
+        "Groups of a cluster, one below the other, that multicast shares of their tile of B.",
         must={"one, two or four groups share B": "CLUSTER in (1, 2, 4)"},
         tried=("CLUSTER == 1 or clusters",),
     )
@@ -100,15 +99,26 @@ class Hopper(Point):
         units.MEANS_PROMOTE,
         must={
             **units.MUST_PROMOTE,
-            "sums and those of one block of rows in the units must fit registers": "not PROMOTE or (TRR + 1) * TCR <= 24",
-            "beside factors of blocks of k fewer sums fit": "not block or TRR == 1 or (TRR + 1) * TCR <= 16",
+            "sums and those of one block of rows in the units must fit registers": (
+                "not PROMOTE or (TRR + 1) * TCR <= (16 if TBR == 3 else 24)"
+            ),
+            "beside factors of blocks of k fewer sums fit": "not block or (TRR == 1 and TBR <= 2) or (TRR + 1) * TCR <= 16",
         },
+        later=True,
+    )
+    OVERLAP: bool = parameter(
+        False,
+        (False, True),
+        "Of what is promoted one half of a tile's columns is added to the sums while the other half is multiplied.",
+        must={"only what is promoted is added so": "not OVERLAP or PROMOTE"},
+        tried=("OVERLAP == 0 or eight_bits",),
         later=True,
     )
     TURN: bool = parameter(
         False,
         (False, True),
         "C is computed transposed: rows and columns, A and B change places in all of this.",
+        must={"two warp groups at most are TURNed": "not TURN or TBR <= 2"},
         tried=("not TURN or turns",),
         later=True,
     )
@@ -124,22 +134,9 @@ class Hopper(Point):
     ALTERNATE: bool = parameter(
         False,
         (False, True),
-        "Two warp groups compute whole tiles of C by turns, of which one is stored while the other is multiplied; else they share a tile.",
+        "Ping-pong: two warp groups compute whole tiles by turns, and one is stored while the other is multiplied; else they share one.",
         must={"two warp groups take turns": "not ALTERNATE or TBR == 2"},
         tried=("not ALTERNATE or (tiles > compute_units and not PROMOTE)",),
-        later=True,
-    )
-    LOADED: str = parameter(
-        "none",
-        ("none", "a", "b", "ab"),
-        "Operands whose tiles work-items copy through registers, shifted: rows that the TMA does not take.",
-        must={
-            "work-items load for one warp group alone, and not beside factors of blocks of k": (
-                "LOADED == 'none' or (TBR == 1 and CLUSTER == 1 and not TURN and not block)"
-            ),
-        },
-        tried=("LOADED == 'none' or LOADED in unmapped",),
-        batched=False,
         later=True,
     )
     RASTER: int = parameter(
@@ -197,8 +194,6 @@ class Hopper(Point):
         depth, size = units.depth(problem), types_of(problem).operand.itemsize
         made = []
         for name, across, tile, shares in (("a", "m", self.rows, 1), ("b", "n", self.columns, self.CLUSTER)):
-            if name in self.loaded:
-                continue
             place = places[name]
             sides, box = (problem.sizes["k"], problem.sizes[across]), (depth, tile // shares)
             if not units.along(problem, name, fragments=True):
@@ -213,14 +208,9 @@ class Hopper(Point):
         """See ``units.roundings``."""
         return units.roundings(k, self.SPLIT_K, self.PROMOTE)
 
-    @property
-    def loaded(self) -> str:
-        """The operands whose tiles work-items copy."""
-        return "" if self.LOADED == "none" else self.LOADED
-
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
-        return 0 if name in self.loaded else units.pitch(problem, name, fragments=True)
+        return units.pitch(problem, name, fragments=True)
 
     def aligned(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that ALIGNED asks for, of an operand whose rows memory does not read whole."""
@@ -243,16 +233,13 @@ class Hopper(Point):
         if self.CLUSTER > 1 and not device.can.clusters:
             raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
         size = types_of(problem).operand.itemsize
-        if names := [name for name in self.loaded if not units.loadable(problem, name)]:
-            raise ArgumentError(f"gemm: {names[0]} with k slow has elements of {size} bytes: it cannot be LOADED")
-        along = {name: k_fast(problem, name) if name in self.loaded else units.along(problem, name, fragments=True) for name in "ab"}
+        along = {name: units.along(problem, name, fragments=True) for name in "ab"}
         if not along["b"] and self.columns * size % units.LINE:
             raise ArgumentError("gemm: B with k slow is copied 128 bytes across at a time: TCR must be a multiple of 4")
         tile = self.rows * self.CLUSTER, self.columns
         found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, of_transpose=self.TURN)
         found |= {f"{name.upper()}_ALONG": value for name, value in along.items()}
-        words = {f"{name.upper()}_WORD": units.word(problem, name) if name in self.loaded else 0 for name in "ab"}
-        return {**found, **words, "local_bytes": self.local_bytes(4) + self.local_beside(problem)}
+        return {**found, "local_bytes": self.local_bytes(4) + self.local_beside(problem)}
 
 
 def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:

@@ -1,4 +1,4 @@
-{# How the hopper form multiplies a tile that is in local memory; hopper.cl has the drawing.
+{# The main loop of the hopper form's consumers: how the tiles of a stage are multiplied by wgmma; hopper.cl has the drawing.
 
    With `fragments` A has k slow and elements of four bytes, which the units take from registers: a work-item loads four for a step, of rows
    g, g + 8 and steps t, t + 4 as lane 4 g + t has them. #}
@@ -19,33 +19,34 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {%- endif %}
 {% endmacro %}
 {# a step's products of A's fragments in registers #}
-{% macro multiply_fragments(r) %}
+{% macro wgmma_of_registers(r) %}
                 asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 5 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k8.f32.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, {% raw %}{{% endraw %}%{{ count }}, %{{ count + 1 }}, %{{ count + 2 }}, %{{ count + 3 }}}, %{{ count + 4 }}, p, 1, 1; }"
                     : {% for e in range(count) %}"+f"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %}
 
                     : {% for w in range(4) %}"r"(a[step][{{ r }}][{{ w }}]), {% endfor %}"l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
 {% endmacro %}
-{% macro multiply(r, into="sums[%d]" % r, first="tile + step", a="a_tile", b="b_tile") %}
-                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
+{% macro wgmma(r, into="sums[%d]" % r, first="tile + step", a="a_tile", b="b_tile", columns=bn) %}
+{% set count = columns // 2 %}
+                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ columns }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
                     : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ into }}[{{ e }}]){{ ", " if not loop.last }}{% endfor %}
 
                     : "l"({{ operand("a", A_ALONG, "%s + %d" % (a, r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, b, "step") }}), "r"({{ first }}));
 {% endmacro %}
 {# a warp tells those that copy, of each group of a cluster, that it has read a tile #}
-{% macro freed() %} && lane {{ "== 0" if CLUSTER == 1 else "< %d" % CLUSTER }}{% endmacro %}
-{% macro free() %}{{ "mbarrier_arrive(empty + before * 8)" if CLUSTER == 1 else "mbarrier_arrive_at(empty + before * 8, lane)" }}{% endmacro %}
-{# the products of a tile, of one block of rows after the other, so that the sums in the units are few; other warp groups multiply while
+{% macro releases() %} && lane {{ "== 0" if CLUSTER == 1 else "< %d" % CLUSTER }}{% endmacro %}
+{% macro release() %}{{ "mbarrier_arrive(empty + before * 8)" if CLUSTER == 1 else "mbarrier_arrive_at(empty + before * 8, lane)" }}{% endmacro %}
+{# with PROMOTE the products of a stage, of one block of rows after the other, so that the sums in the units are few; other warp groups multiply while
    this one adds #}
-{% macro promoted() %}
+{% macro mma_promoted() %}
 {% if BLOCK %}
-            __local const float* factors_of = factors + slot * {{ bm + bn }};
+            __local const float* factors_of = factors + stage * {{ bm + bn }};
 {% endif %}
 {% set ahead = TCR <= 8 %}
 {% for r in range(TRR) %}
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
-{{ multiply(r, "part", "step") }}            }
+{{ wgmma(r, "part", "step") }}            }
             wgmma_commit();
 {% if BLOCK %}
             const int row_{{ r }} = {{ within }} * {{ 64 * TRR }} + {{ r * 64 }} + item / 32 % 4 * 16 + lane / 4;
@@ -75,9 +76,9 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
             WARP_BARRIER();
 {% endif %}
 {% if loop.last %}
-            before = slot;
-            if (1{{ freed() }})
-                {{ free() }};
+            before = stage;
+            if (1{{ releases() }})
+                {{ release() }};
 {% endif %}
 {% if not late %}
 #pragma unroll
@@ -87,17 +88,17 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {% endfor %}
 {% endmacro %}
 {# the products of a tile's terms: those of the high ones are added to the sums while the others are formed #}
-{% macro multiply_terms() %}
+{% macro mma_of_terms() %}
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
 {% for r in range(TRR) %}
-{{ multiply(r, "high[%d]" % r, "step") }}{% endfor %}
+{{ wgmma(r, "high[%d]" % r, "step") }}{% endfor %}
             }
             wgmma_commit();
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
 {% for r in range(TRR) %}
-{{ multiply(r, "low[%d]" % r, a="a_tile + %d" % (bm * 128)) }}{{ multiply(r, "low[%d]" % r, "1", b="b_tile + %d" % (bn * 128)) }}{% endfor %}
+{{ wgmma(r, "low[%d]" % r, a="a_tile + %d" % (bm * 128)) }}{{ wgmma(r, "low[%d]" % r, "1", b="b_tile + %d" % (bn * 128)) }}{% endfor %}
             }
             wgmma_commit();
             WGMMA_WAIT(1);
@@ -111,20 +112,98 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
                     sums[i][e] += high[i][e];
 {% endmacro %}
 {# the products of a tile by fragments of A: those of a step are loaded while three others are multiplied #}
-{% macro by_fragments() %}
+{% macro mma_of_registers() %}
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
                 WGMMA_WAIT(3);
-                if (step == 3 && tile > 0{{ freed() }})  // the products of the tile before this one have ended
-                    {{ free() }};
+                if (step == 3 && tile > 0{{ releases() }})  // the products of the tile before this one have ended
+                    {{ release() }};
 #pragma unroll
                 for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
                     for (int w = 0; w < 4; ++w)
-                        a[step][r][w] = LDS((__local const uint*)(tiles + slot * {{ stage }} + ({{ within }} * {{ TRR }} + r) * 8192 + step * 1024 + w / 2 * 512 + (fragment ^ w % 2 * 16 ^ w / 2 * 64)));
+                        a[step][r][w] = LDS((__local const uint*)(tiles + stage * {{ stage_bytes }} + ({{ within }} * {{ TRR }} + r) * 8192 + step * 1024 + w / 2 * 512 + (fragment ^ w % 2 * 16 ^ w / 2 * 64)));
                 wgmma_fence();
 {% for r in range(TRR) %}
-{{ multiply_fragments(r) }}{% endfor %}
+{{ wgmma_of_registers(r) }}{% endfor %}
                 wgmma_commit();
             }
+{% endmacro %}
+{# the sums in registers, and what else a work-item holds of a tile #}
+{% macro accumulators() %}
+        {{ real }} sums[{{ TRR }}][{{ count }}];
+#pragma unroll
+        for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+            for (int e = 0; e < {{ count }}; ++e)
+                sums[i][e] = 0;
+{% if TERMS > 1 %}
+        float high[{{ TRR }}][{{ count }}], low[{{ TRR }}][{{ count }}];
+#pragma unroll
+        for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+            for (int e = 0; e < {{ count }}; ++e)
+                high[i][e] = low[i][e] = 0;
+{% endif %}
+{% if PROMOTE and not OVERLAP %}
+        float part[{{ count }}];
+#pragma unroll
+        for (int e = 0; e < {{ count }}; ++e)
+            part[e] = 0;
+{% endif %}
+{% if fragments %}
+        uint a[{{ steps }}][{{ TRR }}][4];
+        // of this work-item, within the rows of 128 bytes of eight steps of k: the first of two rows, four steps apart, and of two columns
+        const int fragment = item / 64 % 2 * 4096 + lane % 4 * 128 + ((item / 32 % 2 * 2 + lane / 16 * 4 ^ lane % 4) * 16 + lane / 4 % 4 * 4);
+{% endif %}
+{% endmacro %}
+{# the stages of a tile of C, one after the other; a stage is given back when the products of the next one have begun #}
+{% macro mainloop() %}
+        int before = 0;
+        int tile = 0;
+#pragma unroll 1
+        do {
+            mbarrier_wait(full + stage * 8, phase);
+            const uint a_tile = first + stage * {{ stage_bytes }} + {{ within }} * {{ TRR * 8192 }}, b_tile = first + stage * {{ stage_bytes }} + {{ TERMS * bm * 128 }};
+{% if PROMOTE %}
+{{ mma_promoted() }}
+{%- elif fragments %}
+{{ mma_of_registers() }}            before = stage;
+{%- else %}
+            wgmma_fence();
+{% if TERMS > 1 %}
+{{ mma_of_terms() }}
+{%- else %}
+#pragma unroll
+            for (int step = 0; step < {{ steps }}; ++step) {
+{% for r in range(TRR) %}
+{{ wgmma(r) }}{% endfor %}
+            }
+            wgmma_commit();
+            WGMMA_WAIT(1);
+{% endif %}
+            if (tile > 0{{ releases() }})  // the products of the tile before this one have ended
+                {{ release() }};
+            before = stage;
+{% endif %}
+            phase ^= stage == {{ STAGES - 1 }};
+            stage = stage == {{ STAGES - 1 }} ? 0 : stage + 1;
+        } while (++tile < count);
+{% endmacro %}
+{# the end of a tile's products #}
+{% macro drained() %}
+        WGMMA_WAIT(0);
+        // sums stay where they are until here
+{% for r in range(TRR) %}
+        asm volatile("" : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ "low" if TERMS > 1 else "sums" }}[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %});
+{% endfor %}
+{% if TERMS > 1 %}
+#pragma unroll
+        for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+            for (int e = 0; e < {{ count }}; ++e)
+                sums[i][e] += low[i][e] * 0.00048828125f;
+{% endif %}
+        if (1{{ releases() }})
+            {{ release() }};
 {% endmacro %}

@@ -1,5 +1,5 @@
-{# The end of hopper.cl where a tile of C is stored. Sums go through local memory, `exchange`, of each warp its own, so that neighbours of a row
-   of C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums. #}
+{# The epilogue of hopper.cl: a tile of C is stored. Sums go through local memory, `exchange`, of each warp its own, so that neighbours of a row of
+   C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums. #}
 {# 16 lines of 64 halves, where lines of C begin anywhere: eight work-items have a line, each a chunk of 16 bytes as C's memory has them, and of
    what lies before the first and behind the last whole chunk, together eight halves in the midst of C, one each #}
 {% macro store_chunks() %}
@@ -94,11 +94,11 @@
             for (int c = 0; c < {{ bn }}; c += 32) {
 {% if TURN %}
                 // a warp group's 64 columns of C and 32 rows, one below the other
-                WARP_GROUP_BARRIER(team);
+                WARP_GROUP_BARRIER(warp_group);
 #pragma unroll
                 for (int e = 0; e < 16{{ " && c / 2 + e < %d" % count if bn % 32 }}; ++e)
                     exchange[(e / 4 * 8 + lane % 4 * 2 + e % 2) * {{ pitch }} + {{ row_of("(item / 32 % 4)", "(lane / 4 + e / 2 % 2 * 8)") }}] = sums[r][c / 2 + e];
-                WARP_GROUP_BARRIER(team);
+                WARP_GROUP_BARRIER(warp_group);
 #pragma unroll
                 for (int place = item % 128 * {{ WIDE }}; place < 2048; place += {{ 128 * WIDE }}) {
                     const int i = c + place / 64, j = {{ within }} * {{ 64 * TRR }} + r * 64 + place % 64;

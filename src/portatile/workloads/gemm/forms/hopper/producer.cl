@@ -1,6 +1,6 @@
-{# How the hopper form's tiles come to local memory, and in which order; hopper.cl has the drawing. #}
+{# The producer of the hopper form: the order of tiles of C (tile_coordinates), and the TMA copies of a stage. hopper.cl has the drawing. #}
 {# the tile number `at`, of a cluster's as many below each other; by the host's maps groups go through all problems of a batch #}
-{% macro tile_of() %}
+{% macro tile_coordinates() %}
 {% set place = "within_problem" if spans_batch else "at" %}
 {% if spans_batch %}
         const int problem = at / (down * across), within_problem = at - problem * (down * across);
@@ -26,22 +26,22 @@
 {% for term in range(TERMS) %}
 {% set far = " + %s" % ("m" if x == "a" else "n") if term else "" %}
 {% for box in range(boxes) %}
-                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ place + box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+                    {{ ("tensor_copy_by" if MAPS else "tensor_copy") ~ ("_3d" if planes) ~ ("_to_all" if shared) }}(to + ({{ part }}) * 128 + {{ place + box * depth * 128 + term * wide * 128 }}, {{ x ~ "_at" if MAPS else "map + 128" if x == "b" else "map" }}, {{ "k_next, %s + %s%s" % (at, part, far) if along else "%s + %d, k_next + %s" % (at, box * 128 // itemsize, part) }}{{ ", problem" if planes }}, full + stage * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
 {% endfor %}
 {% endfor %}
 {% endmacro %}
 {# the work-item that has tiles copied #}
-{% macro copier() %}
+{% macro tma_producer() %}
         if (item == {{ 128 * TBR }}) {
-            int slot = 0, phase = 1;
-            for (int at = tile0; at < {{ tiles }}; at += tiles_on) {
-{{ tile_of() }}
+            int stage = 0, phase = 1;
+            for (int at = first_tile; at < {{ tiles }}; at += tiles_at_once) {
+{{ tile_coordinates() }}
                 for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
-                    const uint to = first + slot * {{ stage }};
-                    mbarrier_wait(empty + slot * 8, phase);
-                    mbarrier_expect(full + slot * 8, {{ TERMS * (bm + bn) * 128 }});
-{{ copies("a", A_ALONG, bm, 0, "row0") }}{{ copies("b", B_ALONG, bn, TERMS * bm * 128, "col0") }}                    phase ^= slot == {{ STAGES - 1 }};
-                    slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
+                    const uint to = first + stage * {{ stage_bytes }};
+                    mbarrier_wait(empty + stage * 8, phase);
+                    mbarrier_expect(full + stage * 8, {{ TERMS * (bm + bn) * 128 }});
+{{ copies("a", A_ALONG, bm, 0, "row0") }}{{ copies("b", B_ALONG, bn, TERMS * bm * 128, "col0") }}                    phase ^= stage == {{ STAGES - 1 }};
+                    stage = stage == {{ STAGES - 1 }} ? 0 : stage + 1;
                 }
             }
         }

@@ -1,5 +1,5 @@
-{# Groups that share a tile's k leave their sums in `planes` as work-items have them, four neighbours at a time; the last to be done adds up
-   all of them, in the order of k, and stores the tile. #}
+{# Groups that share a tile's k (split k) leave their sums in `planes` as work-items have them, four neighbours at a time; the last to be done
+   adds up all of them, in the order of k, and stores the tile. #}
 {% set sums4 = real ~ "4" %}
 {% set tile_number = "(long)get_group_id(2) * (down * across) + at" %}
         const long joined = {{ "(%s) * %d + (int)rank" % (tile_number, CLUSTER) if CLUSTER > 1 else tile_number }};
@@ -10,8 +10,8 @@
 #pragma unroll
             for (int e = 0; e < {{ count }}; e += 4)
                 left[(int)get_group_id(1) * {{ bm * bn // 4 }} + (r * {{ count // 4 }} + e / 4) * 128] = ({{ sums4 }})(sums[r][e], sums[r][e + 1], sums[r][e + 2], sums[r][e + 3]);
-{% set flag = "tiles + %d" % spaces ~ (" + team * 4" if ALTERNATE) %}
-{% set wait = "WARP_GROUP_BARRIER(team)" if sharing == 1 else "group_wait(%d)" % (128 * TBR) %}
+{% set flag = "tiles + %d" % spaces ~ (" + warp_group * 4" if ALTERNATE) %}
+{% set wait = "WARP_GROUP_BARRIER(warp_group)" if sharing == 1 else "group_wait(%d)" % (128 * TBR) %}
         {{ wait }};
         if (item % {{ 128 * sharing }} == 0)
             *(volatile __local int*)({{ flag }}) = arrives_last(counters + joined, parts);
