@@ -146,6 +146,8 @@ def _store(path: Path) -> Finding:
             "broken", "result store", f"{path}: {error}", f"upgrade portatile, or move {path} away, or set PORTATILE_STORE to another file"
         )
     if damage:
+        if "unable to open" in damage.file:  # where SQLite can make no file beside it
+            return Finding("broken", "result store", f"{path}: {damage}", "set PORTATILE_DATA_DIR to a folder that can be written")
         return Finding("broken", "result store", f"{path}: {damage}", "portatile doctor --repair keeps all that can be read")
     return Finding("ok", "result store", str(path))
 

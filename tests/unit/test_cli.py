@@ -138,7 +138,7 @@ def test_settings_that_say_nothing_and_folders_that_no_shell_expanded(monkeypatc
     loaded = settings.load()
     assert loaded.cache_max_bytes == 512 * 2**20
     assert loaded.cache_dir == tmp_path / "kept"
-    assert loaded.data_dir == Path("~nobody-of-that-name/kept")
+    assert loaded.data_dir == Path("~nobody-of-that-name/kept").absolute()
 
 
 def test_standard_output_may_be_closed(tmp_path: Path) -> None:

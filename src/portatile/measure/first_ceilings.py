@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from portatile import ceilings, processes, settings
+from portatile import ceilings, delays, processes, settings
 from portatile import device as devices
 from portatile.ceilings import BRIEF, BUSY, Ceilings, Measured
 from portatile.device.base import Device
@@ -42,6 +42,7 @@ def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> 
     if not settings.measures_ceilings() or (known is not None and not _uncertain(known)):
         return known
     started, why = time.monotonic(), ""
+    delays.notice(f"measuring how fast {info.name} copies and calculates; this takes some seconds, once")
     try:
         child = subprocess.run(
             [sys.executable, "-P", "-m", __name__, info.id],
