@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from portatile import device, open_files, program, repair, settings
+from portatile import device, open_files, processes, program, repair, settings
 from portatile.device.backend import Finding
 from portatile.device.base import Argument
 from portatile.errors import DeviceNotFoundError, PortatileError, StoreError, UsageError
@@ -228,4 +228,5 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()  # a driver that hangs would go on without it
     sys.exit(_main(sys.argv[1:]))

@@ -145,6 +145,7 @@ def _main(selector: str) -> int:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()
     try:
         sys.exit(_main(sys.argv[1]))
     except PortatileError as error:

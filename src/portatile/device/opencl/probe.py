@@ -193,4 +193,5 @@ def _runs(context: Any, probe: Probe, head: str) -> bool:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()
     _answers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,31 @@
+"""Modules that run as child processes end with their parent: a kernel or a driver that hangs goes on for no one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import portatile
+
+ROOT = Path(portatile.__file__).parent
+COMMANDS = {
+    "__main__.py": "the command line",
+    "tuning/worker/forks.py": "ends with its pipe",
+    "measure/profiler_counters.py": "a profiler's child",
+}
+COMMANDS |= {"tuning/search/oclgrind.py": "ends with its pipe"}
+CHILDREN = sorted(
+    name
+    for file in ROOT.rglob("*.py")
+    if '__name__ == "__main__"' in file.read_text(encoding="utf-8") and (name := file.relative_to(ROOT).as_posix()) not in COMMANDS
+)
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+def test_a_child_ends_with_its_parent(name: str) -> None:
+    assert "processes.end_with_parent()" in (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_children_are_found() -> None:
+    assert {"doctor.py", "measure/first_ceilings.py", "measure/isolated_run.py", "tuning/worker/__main__.py"} <= set(CHILDREN)
