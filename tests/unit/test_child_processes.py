@@ -9,16 +9,15 @@ import pytest
 import portatile
 
 ROOT = Path(portatile.__file__).parent
-COMMANDS = {
+OTHERS = {
     "__main__.py": "the command line",
-    "tuning/worker/forks.py": "ends with its pipe",
+    "tuning/worker/forks.py": "ends with its socket",
     "measure/profiler_counters.py": "a profiler's child",
 }
-COMMANDS |= {"tuning/search/oclgrind.py": "ends with its pipe"}
 CHILDREN = sorted(
     name
     for file in ROOT.rglob("*.py")
-    if '__name__ == "__main__"' in file.read_text(encoding="utf-8") and (name := file.relative_to(ROOT).as_posix()) not in COMMANDS
+    if '__name__ == "__main__"' in file.read_text(encoding="utf-8") and (name := file.relative_to(ROOT).as_posix()) not in OTHERS
 )
 
 
