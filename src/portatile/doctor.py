@@ -103,9 +103,8 @@ def _tested(identity: str, seconds: float) -> SelfTest:
 
 def _child(arguments: Sequence[str], seconds: float, kind: type[R]) -> R | str:
     """A child's answer, or how it failed."""
-    command = [sys.executable, "-m", "portatile.doctor", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        done = processes.finished([sys.executable, "-m", "portatile.doctor", *arguments], seconds)
     except subprocess.TimeoutExpired:
         return f"gave no answer within {seconds:g} s"
     last = done.stderr.strip().splitlines()[-1:] or [""]

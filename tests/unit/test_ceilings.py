@@ -182,7 +182,7 @@ def test_nothing_is_measured_where_ceilings_are_known_or_not_wanted(monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr(first_ceilings.subprocess, "run", refuse)
+    monkeypatch.setattr(first_ceilings.processes, "finished", refuse)
     monkeypatch.setenv("PORTATILE_CEILINGS", "off")
     assert first_ceilings.ensure(CPU) is None
     monkeypatch.delenv("PORTATILE_CEILINGS")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import portatile
+from portatile import processes
 
 ROOT = Path(portatile.__file__).parent
 OTHERS = {
@@ -19,6 +23,24 @@ CHILDREN = sorted(
     for file in ROOT.rglob("*.py")
     if '__name__ == "__main__"' in file.read_text(encoding="utf-8") and (name := file.relative_to(ROOT).as_posix()) not in OTHERS
 )
+
+
+def test_who_waits_for_a_child_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_KILLED", 0.1)
+    children: list[subprocess.Popen[str]] = []
+
+    def deaf(child: subprocess.Popen[str]) -> None:
+        children.append(child)  # as in a driver's call that nothing interrupts
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "kill", deaf)
+        began = time.monotonic()
+        with pytest.raises(subprocess.TimeoutExpired):
+            processes.finished([sys.executable, "-c", "import time; time.sleep(60)"], 0.2)
+        assert time.monotonic() - began < 30
+    for child in children:
+        child.kill()
+        child.communicate()
 
 
 @pytest.mark.parametrize("name", CHILDREN)

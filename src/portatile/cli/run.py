@@ -93,8 +93,8 @@ def command(
     outcome = run(task, selector, timeout)
     for name, path in targets.items():
         try:
-            with output_files.replacing(path) as file:
-                np.save(file, outcome.arrays[name])
+            with output_files.replacing(path) as output:
+                np.save(output, outcome.arrays[name])
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {reason(error)}") from error
     other = run(task, check, timeout) if check is not None else None

@@ -44,15 +44,7 @@ def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> 
     started, why = time.monotonic(), ""
     delays.notice(f"measuring how fast {info.name} copies and calculates; this takes some seconds, once")
     try:
-        child = subprocess.run(
-            [sys.executable, "-P", "-m", __name__, info.id],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            start_new_session=True,  # Ctrl-C reaches the parent only
-            env=processes.environment(),
-            timeout=_LATEST,
-        )
+        child = processes.finished([sys.executable, "-P", "-m", __name__, info.id], _LATEST)
         why = child.stderr.strip().rpartition("\n")[2] or processes.exit_status(child.returncode)
     except subprocess.TimeoutExpired:
         why = f"it took more than {_LATEST:g} s"
