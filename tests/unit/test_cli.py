@@ -201,6 +201,12 @@ def test_tune_and_show_have_a_sub_command_for_each_workload(capsys: pytest.Captu
         assert all(name in shown for name in workloads.names())
 
 
+@pytest.mark.parametrize("words", [["study", "map", "--budget", "4s"], ["show", "--stage", "parameters", "gemm"]])
+def test_options_belong_behind_the_workload(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert f"{words[-2] if words[0] == 'study' else words[1]} belongs behind the workload" in capsys.readouterr().err
+
+
 def test_a_workloads_sizes_and_options_are_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "gemm", "--help"]) == 0
     shown = capsys.readouterr().out
