@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from portatile import device, open_files, program, repair, settings
+from portatile import device, open_files, processes, program, repair, settings
 from portatile.device.backend import Finding
 from portatile.device.base import Argument
 from portatile.errors import DeviceNotFoundError, PortatileError, StoreError, UsageError
@@ -103,9 +103,8 @@ def _tested(identity: str, seconds: float) -> SelfTest:
 
 def _child(arguments: Sequence[str], seconds: float, kind: type[R]) -> R | str:
     """A child's answer, or how it failed."""
-    command = [sys.executable, "-m", "portatile.doctor", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        done = processes.finished([sys.executable, "-m", "portatile.doctor", *arguments], seconds)
     except subprocess.TimeoutExpired:
         return f"gave no answer within {seconds:g} s"
     last = done.stderr.strip().splitlines()[-1:] or [""]
@@ -146,6 +145,8 @@ def _store(path: Path) -> Finding:
             "broken", "result store", f"{path}: {error}", f"upgrade portatile, or move {path} away, or set PORTATILE_STORE to another file"
         )
     if damage:
+        if "unable to open" in damage.file:  # where SQLite can make no file beside it
+            return Finding("broken", "result store", f"{path}: {damage}", "set PORTATILE_DATA_DIR to a folder that can be written")
         return Finding("broken", "result store", f"{path}: {damage}", "portatile doctor --repair keeps all that can be read")
     return Finding("ok", "result store", str(path))
 
@@ -226,4 +227,5 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()  # a driver that hangs would go on without it
     sys.exit(_main(sys.argv[1:]))

@@ -9,10 +9,12 @@ import site
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
+_KILLED = 2.0  # seconds in which a process that was killed ends
 
 
 def environment() -> dict[str, str]:
@@ -43,6 +45,30 @@ def start(module: str, *arguments: str, log: IO[bytes], keep: Sequence[int] = ()
         start_new_session=True,
         env=environment(),
     )
+
+
+def finished(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a command that Ctrl-C does not reach; raises subprocess.TimeoutExpired after ``seconds``.
+
+    A driver's call may keep a process from ending although it was killed. Then it is left behind, where ``subprocess.run`` waits.
+    """
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment(),
+    )
+    try:
+        out, err = child.communicate(timeout=seconds)
+    except BaseException:
+        child.kill()
+        with suppress(subprocess.TimeoutExpired):
+            child.communicate(timeout=_KILLED)
+        raise
+    return subprocess.CompletedProcess(command, child.returncode, out, err)
 
 
 def end_with_parent() -> None:

@@ -38,10 +38,10 @@ class Damage:
 
 @dataclass(frozen=True)
 class Repaired:
-    """The numbers of trials that were kept and lost, and the place of the damaged file now."""
+    """The numbers of trials that were kept and lost (None where nothing tells how many), and the place of the damaged file now."""
 
     kept: int
-    lost: int
+    lost: int | None
     aside: Path
 
 
@@ -110,12 +110,13 @@ def _alone(path: Path, wait: float) -> Iterator[None]:
         connection.close()
 
 
-def _salvage(damaged: Path, fresh: Path) -> tuple[int, int]:
-    """Copy every trial that can be read; how many, and how many cannot."""
+def _salvage(damaged: Path, fresh: Path) -> tuple[int, int | None]:
+    """Copy every trial that can be read; how many, and how many cannot, None where the file does not tell how many there were."""
     kept = lost = 0
+    last = _last(damaged)
     with contextlib.closing(store.create(str(fresh))) as new:
         new.execute("BEGIN")
-        for raw in _records(damaged):
+        for raw in _records(damaged, last):
             if raw is not None and _reads(raw):
                 store.insert(new, store.row_of(store.decoded(raw)))
                 kept += 1
@@ -123,24 +124,32 @@ def _salvage(damaged: Path, fresh: Path) -> tuple[int, int]:
                 lost += 1
         new.execute("COMMIT")
         new.execute("PRAGMA journal_mode = DELETE")  # the file moves alone
-    return kept, lost
+    return kept, lost if last is not None else None
 
 
-def _records(path: Path) -> Iterator[bytes | None]:
-    """The records, each looked up by its number, so that a damaged page costs only what lies on it; None for one that is lost."""
+def _last(path: Path) -> int | None:
+    """The number of the last trial, None where the damage hides it."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        counted = True
         try:
-            last = min(connection.execute("SELECT max(id) FROM trials").fetchone()[0] or 0, path.stat().st_size // _LEAST_ROW)
+            last = int(connection.execute("SELECT max(id) FROM trials").fetchone()[0] or 0)
         except (sqlite3.DatabaseError, UnicodeDecodeError):
-            last, counted = path.stat().st_size // _SMALLEST, False
-        for number in range(1, last + 1):
+            return None
+    return min(last, path.stat().st_size // _LEAST_ROW)
+
+
+def _records(path: Path, last: int | None) -> Iterator[bytes | None]:
+    """The records, each looked up by its number, so that a damaged page costs only what lies on it; None for one that is lost.
+
+    ``last`` is the last number; where it is not known, all are tried that a file of this size can hold.
+    """
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for number in range(1, (path.stat().st_size // _SMALLEST if last is None else last) + 1):
             try:
                 row = connection.execute("SELECT record FROM trials WHERE id = ?", (number,)).fetchone()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if "not a database" in str(error) or "no such table" in str(error):
                     return
-                if counted:
+                if last is not None:
                     yield None
                 continue
             if row is not None:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -97,9 +98,19 @@ def _folder(named: str | None) -> Path | None:
     if not named:
         return None
     try:
-        return Path(named).expanduser()
+        folder = Path(named).expanduser()
     except RuntimeError:  # there is no such user, or no home directory
-        return Path(named)
+        folder = Path(named)
+    return folder if folder.is_absolute() else _absolute(folder)
+
+
+@cache
+def _absolute(folder: Path) -> Path:
+    """A relative folder, in the working directory where the process first asked for it: it stays there when the process goes elsewhere."""
+    try:
+        return folder.absolute()
+    except OSError:  # the working directory was removed
+        return folder
 
 
 def debug() -> bool:

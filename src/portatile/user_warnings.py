@@ -18,5 +18,10 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
     warnings.warn(message, category, stacklevel=2 if inside else level)
 
 
+def in_a_line(message: Warning | str, *rest: object, **named: object) -> str:
+    """``warnings.formatwarning`` for commands: one line without the place in the source, which means nothing to who typed the command."""
+    return f"portatile: warning: {message}\n"
+
+
 def _module(names: dict[str, object]) -> str:
     return str(names.get("__name__", "")).partition(".")[0]

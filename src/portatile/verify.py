@@ -15,6 +15,8 @@ GUARD_BYTES = 4096  # next to an operand that are looked at after each run
 GUARD_WORD = 0x41C3F00D
 """A canary, 24.5 as a float32 and 6.7e8 as a float64: neither a NaN nor so large that what a kernel adds to it is rounded away."""
 POISON_BYTE = 0xFF  # as any floating-point type: NaN
+_POISON_NAN = 0xFFF3
+"""Sixteen bits that, repeated, are a NaN of every floating-point type from float16 on, and none that a device computes."""
 
 REDUCTIONS: Mapping[str, Callable[[NDArray[Any]], Any]] = {"sum": np.sum, "min": np.min, "max": np.max}
 """Reductions that may be compared in place of an output's elements, by name."""
@@ -27,6 +29,21 @@ class Verdict:
     ok: bool
     error: float = 0.0
     message: str = ""
+
+
+def poison(dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """Memory of ``count`` elements in which ``compare`` recognises those of floating-point types that nobody has written since."""
+    if dtype.kind == "f" and dtype.itemsize % 2 == 0:
+        return np.full(count * dtype.itemsize // 2, _POISON_NAN, np.uint16).view(dtype)
+    return np.full(count * dtype.itemsize, POISON_BYTE, np.uint8).view(dtype)
+
+
+def _poisoned(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """The elements that ``poison`` has made."""
+    if values.dtype.kind != "f" or values.dtype.itemsize % 2:
+        return np.zeros(values.shape, bool)
+    halves = np.ascontiguousarray(values).view(np.uint16).reshape(values.size, -1)
+    return np.asarray((halves == _POISON_NAN).all(axis=1))
 
 
 def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:
@@ -57,17 +74,20 @@ def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
 def compare(actual: NDArray[Any], expected: Expected, bound: float, name: str = "output") -> Verdict:
     """Compare an output's whole memory (one-dimensional) with its expected content.
 
-    An element is right when ``|got - value| <= bound * scale``; where ``scale`` is 0 it must be equal, NaN equalling NaN.
-    Infinities must agree in sign.
+    An element is right when ``|got - value| <= bound * scale``; where ``scale`` is 0 it must be equal, NaN equalling NaN, but not the
+    NaN of ``poison``. Infinities must agree in sign.
     """
     places = expected.indices
-    values = actual if places is None else actual[places]
-    values = values.astype(expected.values.dtype)
+    written = actual if places is None else actual[places]
+    values = written.astype(expected.values.dtype)
     if expected.reduction and values.size:
         values = np.atleast_1d(REDUCTIONS[expected.reduction](values))
     if values.shape != expected.values.shape:
         return Verdict(False, float("inf"), f"{name} has {values.size} elements, expected {expected.values.size}")
-    same = (values == expected.values) | (np.isnan(values) & np.isnan(expected.values))
+    nan = np.isnan(expected.values)
+    same = (values == expected.values) | (np.isnan(values) & nan)
+    untouched = _poisoned(written) if nan.any() and not expected.reduction else np.zeros(values.shape, bool)
+    same &= ~untouched
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         error = np.abs(values - expected.values) / (bound * expected.scale)
     error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
@@ -79,8 +99,9 @@ def compare(actual: NDArray[Any], expected: Expected, bound: float, name: str = 
         return Verdict(True, largest)
     place = worst if places is None else int(places[worst])
     where = f"the {expected.reduction} of {name}" if expected.reduction else f"{name}[{place}]"
+    found = "was not written" if untouched[worst] else f"is {values[worst].item()!r}"
     message = (
-        f"{where} is {values[worst].item()!r}, expected {expected.values[worst].item()!r}: {largest:.3g} times the allowed error;"
+        f"{where} {found}, expected {expected.values[worst].item()!r}: {largest:.3g} times the allowed error;"
         f" {int(np.count_nonzero(error > 1))} of {error.size} elements are wrong"
     )
     return Verdict(False, largest, message)

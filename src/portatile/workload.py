@@ -321,7 +321,7 @@ class Workload(ABC):
         """The distance of two problems: 0 for equal ones, infinite where a configuration of one is not used for the other."""
         if one.dtype != other.dtype:
             return float("inf")
-        distance = sum(abs(np.log2((one.sizes[s] + 1) / (other.sizes[s] + 1))) for s in self.sizes)
+        distance = sum(abs(np.log2((abs(one.sizes[s]) + 1) / (abs(other.sizes[s]) + 1))) for s in self.sizes)
         return float(distance + 2 * sum(one.options.get(o) != other.options.get(o) for o in self.options))
 
 

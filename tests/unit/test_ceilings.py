@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -182,12 +185,24 @@ def test_nothing_is_measured_where_ceilings_are_known_or_not_wanted(monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr(first_ceilings.subprocess, "run", refuse)
+    monkeypatch.setattr(first_ceilings.processes, "finished", refuse)
     monkeypatch.setenv("PORTATILE_CEILINGS", "off")
     assert first_ceilings.ensure(CPU) is None
     monkeypatch.delenv("PORTATILE_CEILINGS")
     known = ceilings.add(CPU, [COPY])
     assert first_ceilings.ensure(CPU) == known
+
+
+@pytest.mark.parametrize(("load", "times"), [(0.0, 1), (1e6, 2)])
+def test_time_that_ran_out_counts_where_the_machine_was_free(load: float, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PORTATILE_CEILINGS", raising=False)
+    monkeypatch.setattr(first_ceilings.processes, "finished", Mock(side_effect=subprocess.TimeoutExpired("python", 30.0)))
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+    said: list[str] = []
+    for _ in range(2):
+        first_ceilings.ensure(GPU, said.append)
+    assert len(said) == times
+    assert "took more than" in said[0]
 
 
 def test_a_device_that_cannot_be_measured_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def test_settings_that_say_nothing_and_folders_that_no_shell_expanded(monkeypatc
     loaded = settings.load()
     assert loaded.cache_max_bytes == 512 * 2**20
     assert loaded.cache_dir == tmp_path / "kept"
-    assert loaded.data_dir == Path("~nobody-of-that-name/kept")
+    assert loaded.data_dir == Path("~nobody-of-that-name/kept").absolute()
 
 
 def test_standard_output_may_be_closed(tmp_path: Path) -> None:
@@ -199,6 +199,12 @@ def test_tune_and_show_have_a_sub_command_for_each_workload(capsys: pytest.Captu
         assert main([command, "--help"]) == 0
         shown = capsys.readouterr().out
         assert all(name in shown for name in workloads.names())
+
+
+@pytest.mark.parametrize("words", [["study", "map", "--budget", "4s"], ["show", "--stage", "parameters", "gemm"]])
+def test_options_belong_behind_the_workload(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert f"{words[-2] if words[0] == 'study' else words[1]} belongs behind the workload" in capsys.readouterr().err
 
 
 def test_a_workloads_sizes_and_options_are_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,10 +18,17 @@ kernel void looks(read_only image2d_t a, sampler_t s, write_only image2d_t b)
     int2 p = (int2)(get_global_id(0), get_global_id(1));
     write_imagef(b, p, read_imagef(a, s, p));
 }
+enum side { LEFT, RIGHT = 5 };
+kernel void turned(global enum side *y, enum side to, local pair *t) { y[get_global_id(0)] = to; }
 kernel void fixed(global float *y) __attribute__((reqd_work_group_size(8, 1, 1)));
 """
-SAXPY, MANY, LOOKS = "saxpy --global 64", "many --global 64", "looks --global 8,8"
-RIGHT = {SAXPY: ["64", "64", "1"], MANY: ["64", "64", "1,2", "@pair.npy", "7", "-5"], LOOKS: ["8x8", "nearest", "8x8"]}
+SAXPY, MANY, LOOKS, TURNED = "saxpy --global 64", "many --global 64", "looks --global 8,8", "turned --global 64"
+RIGHT = {
+    TURNED: ["64", "5", "local:64"],
+    SAXPY: ["64", "64", "1"],
+    MANY: ["64", "64", "1,2", "@pair.npy", "7", "-5"],
+    LOOKS: ["8x8", "nearest", "8x8"],
+}
 
 
 def replaced(head: str, place: int, words: list[str]) -> list[str]:
@@ -32,13 +39,32 @@ def replaced(head: str, place: int, words: list[str]) -> list[str]:
 WRONG = [
     # what stands in for a buffer
     *replaced(SAXPY, 0, ["0", "-1", "many", "4x", "x4"]),
-    *replaced(SAXPY, 1, ["64=none", "64=random(1)", "64=random(a,b)", "64=1,2", "64=index=2", "floot:64", "double2x:64", ":64", "64:64"]),
+    *replaced(
+        SAXPY,
+        1,
+        ["64=none", "64=random(1)", "64=random(a,b)", "64=1,2", "64=index=2", "64=", "64=1e39", "floot:64", "double2x:64", ":64", "64:64"],
+    ),
     *replaced(
         SAXPY, 0, ["@nowhere.npy", "@", "@folder", "@text.npy", "@objects.npy", "@empty.npy", "@short.npy", "@ints.npy", "4.5", "1e3"]
     ),
-    *replaced(SAXPY, 0, ["99999999999999999999", "1000000000000", "30000000000=random", "4x-4", "64=random(1,2,3)"]),
+    *replaced(
+        SAXPY,
+        0,
+        [
+            "99999999999999999999",
+            "1000000000000",
+            "30000000000=random",
+            "4x-4",
+            "64=random(1,2,3)",
+            "64=random(2,1)",
+            "64=random(0,inf)",
+            "@packed.npz",
+        ],
+    ),
     # scalars of several types
-    *replaced(SAXPY, 2, ["", "one", "1,2", "1.5.5", "0x", "@pair.npy"]),
+    *replaced(SAXPY, 2, ["", "one", "1,2", "1.5.5", "0x", "1e39", "-1e400x", "@pair.npy"]),
+    *replaced(TURNED, 1, ["LEFT", "1.5", "4294967296"]),
+    *replaced(TURNED, 2, ["64"]),
     *replaced(MANY, 2, ["1,2,3", "1,x", "-1,2", "1.5,2", "4294967296,1"]),
     *replaced(MANY, 3, ["1", "@empty.npy", "@nowhere.npy", "1,2"]),
     *replaced(MANY, 4, ["256", "-1", "x", "1.5"]),
@@ -91,6 +117,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "folder").mkdir()
     (tmp_path / "text.npy").write_text("no array at all")
     np.save("objects.npy", np.array([None, "x"], dtype=object), allow_pickle=True)
+    np.savez("packed.npz", a=np.zeros(64, np.float32))
     np.save("empty.npy", np.zeros(0, np.float32))
     np.save("ints.npy", np.arange(64))
     np.save("cube.npy", np.zeros((2, 2, 2, 2, 2), np.float32))

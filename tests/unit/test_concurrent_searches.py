@@ -46,6 +46,17 @@ def test_two_on_a_chip_find_each_other() -> None:
         assert (first.most, second.most, elsewhere.most) == (1, 1, 0)
 
 
+def test_a_relative_folder_is_no_company_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PORTATILE_DATA_DIR", "some data")
+    with ConcurrentSearches(CPU) as search:
+        assert search.others() == 0
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        with ConcurrentSearches(CPU) as second, pytest.warns(RuntimeWarning, match="another search"):
+            assert (search.others(), second.others()) == (1, 1)
+
+
 def test_a_killed_search_is_nobody(tmp_path: Path) -> None:
     tests = str(Path(__file__).parents[1])
     with subprocess.Popen([sys.executable, "-c", SEARCH, tests], stdout=subprocess.PIPE, text=True) as process:

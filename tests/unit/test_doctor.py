@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from portatile import doctor, open_files
+from portatile import doctor, open_files, processes
 from portatile.cli.devices import command as devices_command
 from portatile.cli.doctor import command as doctor_command
 from portatile.device.backend import Finding
@@ -22,8 +22,8 @@ from portatile.errors import DeviceNotFoundError, UsageError
 
 def children(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Let every child run ``code`` instead."""
-    run = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda command, **options: run([sys.executable, "-c", code], **options))
+    finished = processes.finished
+    monkeypatch.setattr(processes, "finished", lambda command, seconds: finished([sys.executable, "-c", code], seconds))
 
 
 @pytest.mark.parametrize(

@@ -91,13 +91,29 @@ def test_of_several_that_ask_at_once_one_asks_the_driver(children: list[list[str
 
 
 def test_a_child_that_hangs_is_no_end(children: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
     def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        asked.append(list(command[command.index("0") + 2 :]))
         if "half" in command and "relaxed_math" not in command:
             return subprocess.CompletedProcess(command, 0, b"half yes\n")
         raise subprocess.TimeoutExpired(command, 1, b"wide_arithmetic yes\nwide_functions yes\n" if "wide_functions" in command else None)
 
     monkeypatch.setattr(probe.subprocess, "run", run)
     assert probe.survives(0, 0, Handle(), NAMES) == {"wide_arithmetic", "wide_functions", "half"}
+    assert asked == [[*NAMES], ["relaxed_math", "half"], ["half"]]
+
+
+def test_a_probe_that_was_late_on_a_busy_machine_is_asked_again(children: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter((b"", b"wide_arithmetic yes\n", b"wide_functions yes\nrelaxed_math yes\n"))
+
+    def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        if (answer := next(answers, None)) is None:
+            return subprocess.CompletedProcess(command, 0, b"half yes\n")
+        raise subprocess.TimeoutExpired(command, 1, answer)
+
+    monkeypatch.setattr(probe.subprocess, "run", run)
+    assert probe.survives(0, 0, Handle(), NAMES) == {*NAMES}
 
 
 def test_without_children_the_usual_is_assumed_and_not_kept(children: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from portatile.errors import ArgumentError, CompileError, LaunchError, Portatile
 from portatile.kernel import Kernel
 from portatile.kernel.expression import Expression, identity
 from portatile.records import DeviceInfo, Launch
+from portatile.workload import Workload
 from support.checking import check
 from support.kernels import ADD, N, add
 from support.ptx_machine.device import PtxDevice
@@ -40,6 +41,24 @@ def launch(kernel: Kernel, info: DeviceInfo, **config: Any) -> Launch:
     (step,) = kernel.plan(kernel.problem(), config, info).steps
     assert isinstance(step, Launch)
     return step
+
+
+@pytest.mark.parametrize("size", ["a.size / work", lambda a, work: a.size // work])
+def test_sizes_read_numbers_only(size: Any) -> None:
+    with pytest.raises(ArgumentError, match="read a, which is more than a number"):
+        add(global_size=size)
+
+
+def test_numbers_that_c_does_not_spell_are_no_values() -> None:
+    for value in (float("nan"), float("inf"), np.float32("-inf")):
+        with pytest.raises(ArgumentError, match="INFINITY"):
+            add(constants={"limit": value})
+
+
+def test_negative_integers_have_distances() -> None:
+    kernel = add()
+    one, other = (kernel.problem({"n": n}) for n in (-1, 1000))
+    assert Workload.distance(kernel, one, other) == Workload.distance(kernel, other, one) > 0
 
 
 def test_a_kernel_is_a_workload(info: DeviceInfo) -> None:

@@ -17,7 +17,19 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
-    ("dtypes", "settings", "processes", "notebooks", "open_files", "formatting", "user_warnings", "delays", "provenance", "thread_turns"),
+    (
+        "dtypes",
+        "settings",
+        "processes",
+        "notebooks",
+        "open_files",
+        "output_files",
+        "formatting",
+        "user_warnings",
+        "delays",
+        "provenance",
+        "thread_turns",
+    ),
     ("records",),
     ("images", "space", "trials", "figures"),
     ("workload", "cache", "dialect", "strategies"),

@@ -101,6 +101,19 @@ def test_repair_waits_for_nobody(tmp_path: Path) -> None:
     assert (done.kept, done.lost) == (4, 1)
 
 
+@pytest.mark.parametrize("left", [0.2, 0.6, None])
+def test_what_cannot_be_counted_is_not_called_nothing(left: float | None, tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    filled(path, 30)
+    whole = path.read_bytes()
+    path.write_bytes(b"hello\n" if left is None else whole[: int(left * len(whole))])
+    done = repair.repair(path)
+    assert done is not None
+    assert done.lost is None
+    assert done.kept < 30
+    assert not repair.examine(path)
+
+
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     with sqlite3.connect(path) as connection:

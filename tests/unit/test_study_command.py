@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import signal
@@ -11,9 +12,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from portatile import output_files
 from portatile.cli import main
 from portatile.cli import study as study_command
 from portatile.errors import UnknownNameError
@@ -106,6 +109,16 @@ def test_all_studies_are_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "invented" in capsys.readouterr().out
     assert "<svg" in (tmp_path / "all.html").read_text()
     assert main(["study", "all", "-o", str(tmp_path / "all.csv")]) == 2
+    count = len(measured)
+    (tmp_path / "all.html").write_text("of yesterday")
+    with monkeypatch.context() as full:
+        full.setattr(output_files, "write", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        assert main(["study", "all", "-o", str(tmp_path / "all.html")]) == 2
+    assert "goes on from what was measured" in capsys.readouterr().err
+    assert len(measured) == count + 4
+    assert main(["study", "all", "-o", str(tmp_path / "all.html")]) == 0
+    assert len(measured) == count + 4
+    assert "<svg" in (tmp_path / "all.html").read_text()
     assert main(["study", "all", "--budget", "20", "-o", str(tmp_path / "all.html")]) == 2
 
 

@@ -43,6 +43,9 @@ def test_a_study_that_is_interrupted_goes_on() -> None:
     assert measured == [1, 2, 3, 4]
     assert counted == [4, 1, 1, 1, 1]
     assert "--fresh" in heard[0]
+    again = conduct(STUDY, asked())
+    assert again.before == 4  # nobody has said that the table was written
+    again.written()
     assert conduct(STUDY, asked()).before == 0  # what is complete is measured anew
 
 
@@ -110,7 +113,9 @@ def test_a_study_of_trials_gives_all_its_rows_when_its_time_is_over(tmp_path: Pa
     result = conduct(by_trials, asked(), Conditions(seconds=0.01, folder=tmp_path))
     assert (result.ended, len(result.rows)) == (OUT_OF_TIME, 4)
     heard: list[str] = []
-    assert conduct(by_trials, asked(), Conditions(seconds=60.0, folder=tmp_path), Listener(say=heard.append)).ended == COMPLETE
+    result = conduct(by_trials, asked(), Conditions(seconds=60.0, folder=tmp_path), Listener(say=heard.append))
+    assert result.ended == COMPLETE
+    result.written()
     assert "--fresh" in heard[0]
     assert list(tmp_path.iterdir()) == []
 
@@ -196,6 +201,7 @@ def test_a_gallery_shares_its_time_and_tells_what_it_left_out() -> None:
     files = replace(STUDY, name="files", sample=None)
     result = gallery.gallery([STUDY, broken, unable, files], (), Conditions(seconds=60.0))
     assert [(outcome.study.name, outcome.ended) for outcome in result.outcomes] == [("invented", COMPLETE)]
+    result.outcomes[0].written()
     assert [one.name for one in result.skipped] == ["broken", "unable", "files"]
     assert "unknown thing" in result.skipped[0].reason
     assert gallery.gallery([STUDY], (), Conditions(seconds=-1.0)).skipped[0].reason == "the time was over"

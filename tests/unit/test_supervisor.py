@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import selectors
 import shutil
 import subprocess
 import sys
@@ -111,3 +113,46 @@ print([name for name in sys.modules if name.startswith(("pyopencl", "cuda"))])
     completed = subprocess.run([sys.executable, "-c", text], cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=60)
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.strip() == "[]"
+
+
+class Interrupted:
+    """A worker whose end is interrupted so many times."""
+
+    variant = None
+
+    def __init__(self, interrupts: int) -> None:
+        self.replies, self.other_end = os.pipe()
+        self.interrupts, self.ended = interrupts, 0
+
+    def end(self, grace: float) -> None:
+        if self.interrupts:
+            self.interrupts -= 1
+            raise KeyboardInterrupt
+        self.ended += 1
+
+
+def test_an_interrupt_while_workers_are_ended_leaves_none_and_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    children = [Interrupted(2), Interrupted(0), Interrupted(1)]
+    supervisor = Supervisor(Setup(None, tmp_path, 1 << 20, -1))
+    for child in children:
+        supervisor._selector.register(child.replies, selectors.EVENT_READ, child)
+    monkeypatch.setattr(supervisor, "_compilers", children)
+    with pytest.raises(KeyboardInterrupt), supervisor:
+        supervisor.drain(0.0)
+    assert [child.ended for child in children] == [0, 1, 0]
+    assert [child.interrupts for child in children] == [0, 0, 0]
+    supervisor.close()  # a second call does nothing
+    for child in children:
+        os.close(child.replies)
+        os.close(child.other_end)
+
+
+def test_a_worker_is_ended_twice_without_harm() -> None:
+    worker = WorkerProcess(-1)
+    worker.end(grace=0)
+    reused, other = os.pipe()  # with the number that the worker's pipe had
+    worker.end(grace=0)
+    os.write(other, b"still open")
+    assert os.read(reused, 20) == b"still open"
+    os.close(reused)
+    os.close(other)

@@ -1,8 +1,9 @@
 """Verification finds what it is for: wrong elements, NaN, canaries, changed inputs, touched padding."""
 
 import numpy as np
+import pytest
 
-from portatile.verify import compare, unchanged, worst
+from portatile.verify import compare, poison, unchanged, worst
 from portatile.workload import Expected
 
 
@@ -38,6 +39,24 @@ def test_samples_are_looked_up_in_the_whole_memory() -> None:
     want = Expected(np.array([5.0]), np.array([1.0]), np.array([3]))
     assert compare(np.array([0.0, 0.0, 0.0, 5.0]), want, 1e-12).ok
     assert "[3]" in compare(np.zeros(4), want, 1e-12).message
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_what_nobody_has_written_is_not_the_nan_that_is_expected(dtype: type) -> None:
+    output = poison(np.dtype(dtype), 5)
+    assert np.isnan(output).all()
+    want = expected([np.nan, 1.0, np.nan, np.nan, np.nan], [1.0] * 5)
+    output[:] = [np.nan, 1.0, -np.nan, np.inf - np.inf, np.nan]
+    assert compare(output, want, 1e-3).ok
+    output[3] = poison(np.dtype(dtype), 1)[0]
+    verdict = compare(output, want, 1e-3)
+    assert not verdict.ok
+    assert "output[3] was not written, expected nan" in verdict.message
+
+
+def test_poison_of_integers() -> None:
+    assert poison(np.dtype(np.int32), 3).tolist() == [-1, -1, -1]
+    assert poison(np.dtype(np.uint8), 3).tolist() == [255, 255, 255]
 
 
 def test_changed_input_is_found_even_from_nan_to_nan() -> None:

@@ -28,6 +28,7 @@ from portatile import delays, settings
 from portatile.cli._shown import shown
 from portatile.errors import PortatileError, UsageError
 from portatile.provenance import version
+from portatile.user_warnings import in_a_line
 
 _WHOLE = 1000  # characters of a summary; none is as long
 
@@ -167,7 +168,7 @@ def _open_streams() -> None:
 def _plain_warnings() -> Iterator[None]:
     """Print each warning as one line, without its place in the source, which means nothing to a user of a command."""
     usual = warnings.formatwarning
-    warnings.formatwarning = lambda message, *rest, **named: shown(f"portatile: warning: {message}\n")
+    warnings.formatwarning = lambda message, *rest, **named: shown(in_a_line(message))
     try:
         yield
     finally:

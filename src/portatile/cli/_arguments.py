@@ -28,6 +28,7 @@ sampler  WORD[,WORD[,WORD]]   nearest or linear; none, edge, clamp, repeat or mi
 FILL     zeros (default), ones, index (0, 1, 2, ...), random, random(LOW,HIGH), or a number"""
 
 _FILLS = ("zeros", "ones", "index", "random", "random(LOW,HIGH)")
+_MAGIC = b"\x93NUMPY"  # the first bytes of a .npy file
 _DRAWN = 8  # bytes of a random number before it has its type
 _COPIES = 3  # of an array: here, on its way to the process that runs the kernel, and there
 _FRACTION = re.compile(r"(u|s)norm(8|16)?")
@@ -56,7 +57,7 @@ def _argument(parameter: Parameter, word: str, rng: np.random.Generator) -> Kern
             if prefix != "local":
                 raise ValueError("local memory is COUNT elements or local:BYTES")
             return KernelArgument(parameter, value=_count(count))
-        return KernelArgument(parameter, value=_count(word) * _element(parameter.type).itemsize)
+        return KernelArgument(parameter, value=_count(word) * _element(parameter.type, "local:BYTES, such as local:64").itemsize)
     if parameter.kind == "scalar":
         return KernelArgument(parameter, value=_sampler(word) if parameter.type == "sampler_t" else _scalar(parameter.type, word))
     if parameter.kind == "image":
@@ -64,13 +65,13 @@ def _argument(parameter: Parameter, word: str, rng: np.random.Generator) -> Kern
     return KernelArgument(parameter, array=_buffer(parameter.type, word, rng))
 
 
-def _element(kind: str) -> np.dtype[Any]:
-    """The element type of a buffer; three components take the memory of four."""
+def _element(kind: str, instead: str = "another type, as in uchar:4096, or a file") -> np.dtype[Any]:
+    """The element type of a buffer; three components take the memory of four. ``instead``: what to give for a type that is not known."""
     match = ELEMENT.fullmatch(kind.removesuffix("*").removeprefix("const ").strip())
     if match is None and kind in UNPASSED:
         raise ValueError(f"OpenCL C does not take a {kind}; declare it {UNPASSED[kind]}")
     if match is None:
-        raise ValueError(f"the size of {kind.removesuffix('*')} is not known here; give another type, as in uchar:4096, or a file")
+        raise ValueError(f"the size of {kind.removesuffix('*')} is not known here; give {instead}")
     width = int(match[2] or 1)
     return np.dtype((SCALARS[match[1]], (4 if width == 3 else width,)) if width > 1 else SCALARS[match[1]])
 
@@ -88,10 +89,16 @@ def _count(text: str) -> int:
 def _buffer(declared: str, word: str, rng: np.random.Generator) -> Array:
     if word.startswith("@"):
         return _loaded(word, declared)
-    size, _, fill = word.partition("=")
+    size = word.partition("=")[0]
     kind, colon, size = size.rpartition(":")
     element = _element(kind if colon else declared)
-    return _filled((_count(size), *element.shape), element.base, fill or "zeros", rng)
+    return _filled((_count(size), *element.shape), element.base, _fill(word), rng)
+
+
+def _fill(word: str) -> str:
+    """What stands behind COUNT=; zeros where nothing does."""
+    _, given, fill = word.partition("=")
+    return fill if given else "zeros"
 
 
 def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> KernelArgument:
@@ -111,13 +118,13 @@ def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> KernelA
             raise ValueError(f"an {kind} of {dimensions} dimensions, with or without channels, is not {array.shape}")
         array = array.reshape(*array.shape[:dimensions], -1)
     else:
-        size, _, fill = rest.partition("=")
+        size = rest.partition("=")[0]
         extents = [int(part) for part in size.split("x")]
         if len(extents) not in (dimensions, dimensions + 1):
             raise ValueError(f"an {kind} is written as {dimensions} sizes, and its channels where there are several")
         channels = extents.pop() if len(extents) > dimensions else 1
         dtype = f"{'uint' if fraction[1] == 'u' else 'int'}{fraction[2] or 8}" if fraction else SCALARS[prefix or "float"]
-        array = _filled((*extents[::-1], channels), np.dtype(dtype), fill or "zeros", rng)
+        array = _filled((*extents[::-1], channels), np.dtype(dtype), _fill(rest), rng)
     return KernelArgument(parameter, array=array, form=ImageForm(kind, array.shape, array.dtype.name, fraction is not None))
 
 
@@ -151,6 +158,8 @@ def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: str, rng: np.ran
     if match := _RANDOM.fullmatch(fill):
         integral = dtype.kind in "iu"
         low, high = (float(match[1]), float(match[2])) if match[1] else (0.0, 100.0 if integral else 1.0)
+        if not (math.isfinite(high - low) and low <= high):
+            raise ValueError(f"{fill}: LOW and HIGH must be finite, and LOW the smaller one")
         return rng.integers(int(low), int(high), shape, dtype) if integral else rng.uniform(low, high, shape).astype(dtype)
     if fill == "index":
         return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
@@ -167,13 +176,20 @@ def _number(text: str, dtype: np.dtype[Any]) -> Any:
         number = float(text) if dtype.kind == "f" else int(text, 0)
     except ValueError:
         raise ValueError(f"{text!r} is no {'number' if dtype.kind == 'f' else 'whole number'}") from None
+    if dtype.kind == "f" and math.isfinite(number) and abs(number) > float(np.finfo(dtype).max):
+        raise ValueError(f"{text} is beyond the largest {dtype}, {np.finfo(dtype).max:.4g}; inf means infinity")
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
+        raise ValueError(f"{text} is beyond {dtype}, from {np.iinfo(dtype).min} to {np.iinfo(dtype).max}")
     return dtype.type(number)
 
 
 def _loaded(word: str, declared: str) -> Array:
     path = Path(word[1:])
     if not path.is_file():
-        raise ValueError("there is no such file")
+        raise ValueError("there is no such file" if not path.exists() else "that is no file with an array")
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise ValueError("the file is not what numpy.save writes: one array")
     array: Array = np.ascontiguousarray(np.load(path, allow_pickle=False))
     if ELEMENT.fullmatch(declared.removesuffix("*")) and array.dtype != _element(declared).base:
         raise ValueError(f"the file has elements of {array.dtype}, not of {_element(declared).base}")
@@ -188,7 +204,7 @@ def _scalar(kind: str, word: str) -> np.generic:
         if ELEMENT.fullmatch(kind) and array.nbytes != _element(kind).itemsize:
             raise ValueError(f"the file has {array.nbytes} bytes, a {kind} {_element(kind).itemsize}")
         return _bytes(array)
-    element = _element(kind)
+    element = _element(kind, "a structure as @FILE.npy")
     if not element.shape:
         number: np.generic = _number(word, element)
         return number

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import device as devices
-from portatile import workloads
+from portatile import output_files, workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
 from portatile.formatting import duration, percent
@@ -191,11 +191,12 @@ def _host(product: MatrixProduct, seed: int, output: Path | None, as_json: bool)
 
 def _write(path: Path, matrices: dict[str, NDArray[Any]]) -> None:
     try:
-        if path.suffix == ".npz":
-            np.savez(path, **matrices)  # type: ignore[arg-type]
-        elif path.suffix == ".npy":
-            np.save(path, matrices["c"])
-        else:
-            np.savetxt(path, matrices["c"], fmt="%.9g" if matrices["c"].dtype == np.float32 else "%.17g")
+        with output_files.replacing(path) as file:
+            if path.suffix == ".npz":
+                np.savez(file, **matrices)  # type: ignore[arg-type]
+            elif path.suffix == ".npy":
+                np.save(file, matrices["c"])
+            else:
+                np.savetxt(file, matrices["c"], fmt="%.9g" if matrices["c"].dtype == np.float32 else "%.17g")
     except OSError as error:
         raise click.UsageError(f"C cannot be written: {error}") from error

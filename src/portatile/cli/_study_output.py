@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from portatile import output_files
 from portatile.cli import _console, _files, _heat
 from portatile.device import names
 from portatile.errors import UsageError, reason
@@ -71,11 +72,11 @@ class StudyOutput:
     def _write(self, path: Path, outcome: StudyOutcome) -> None:
         study, rows = outcome.study, outcome.rows
         if path.suffix == ".csv":
-            path.write_text(table.to_csv(study.row, rows), encoding="utf-8")
+            output_files.write(path, table.to_csv(study.row, rows))
         elif path.suffix == ".json":
-            path.write_text(table.as_json(rows) + "\n", encoding="utf-8")
+            output_files.write(path, table.as_json(rows) + "\n")
         elif path.suffix == ".html":
-            path.write_text(page.render([outcome]), encoding="utf-8")
+            output_files.write(path, page.render([outcome]))
         else:
             figures = study.figures(rows)
             if not figures:
@@ -88,7 +89,7 @@ class StudyOutput:
             if path.suffix == ".png":
                 png.write(drawn, path)
             else:
-                path.write_text(drawn, encoding="utf-8")
+                output_files.write(path, drawn)
 
 
 def _show(outcome: StudyOutcome) -> None:

@@ -33,6 +33,19 @@ class WorkloadGroup(Suggesting):
         self.of_file: Callable[[str], click.Command | None] = lambda name: None
         self.wrapped: Callable[[Workload, click.Command], click.Command] = lambda workload, command: command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does; of an option that belongs behind the workload, say so."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not any(error.option_name in parameter.opts for parameter in self.parameters):
+                raise
+            raise click.UsageError(
+                f"{error.option_name} belongs behind the workload and its sizes, as in: {ctx.command_path} gemm -m 512 -n 512 -k 512 "
+                f"{error.option_name} ...",
+                ctx,
+            ) from None
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """The sub-command of a file, made by ``of_file``, or of a workload."""
         command = self.of_file(args[0])

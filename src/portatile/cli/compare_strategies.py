@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from portatile import workloads
+from portatile import output_files, workloads
 from portatile.cli import _console, _files, _options
-from portatile.errors import UnknownNameError, UsageError
+from portatile.errors import UnknownNameError, UsageError, reason
 from portatile.figures import svg
 from portatile.formatting import duration, percent
 from portatile.records import to_json
@@ -55,16 +55,18 @@ def command(
     with _console.bar("replaying", len(usable) * len(chosen) * repeats) as advance:
         for recording in usable:
             comparisons.append(compare(StrategiesRequest(recording, chosen, repeats, limit, seed), advance))
-    if path is not None:
-        path.write_text(svg.document([chart(comparison) for comparison in comparisons]), encoding="utf-8")
     if as_json:
         click.echo(to_json([asdict(comparison) for comparison in comparisons]).decode())
-        return
-    for comparison in comparisons:
-        _print(comparison)
-    if len(comparisons) > 1:
-        _print_all(comparisons)
+    else:
+        for comparison in comparisons:
+            _print(comparison)
+        if len(comparisons) > 1:
+            _print_all(comparisons)
     if path is not None:
+        try:
+            output_files.write(path, svg.document([chart(comparison) for comparison in comparisons]))
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {reason(error)}") from error
         _console.err.print(f"curves: {path}", markup=False)
 
 

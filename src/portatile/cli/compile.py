@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from portatile import device, program
+from portatile import device, output_files, program
 from portatile.cli import _console, _options
 from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
 from portatile.cli._resources import cells, reported_columns
@@ -138,7 +138,7 @@ def _write(data: bytes, output: Path | None) -> None:
         click.echo(data.decode())
         return
     try:
-        output.write_bytes(data)
+        output_files.write(output, data)
     except OSError as error:
         raise UsageError(f"-o {output}: {error.strerror}") from None
 

@@ -68,5 +68,6 @@ def _repair(as_json: bool) -> int:
     elif done is None:
         click.echo(f"{path}: nothing is damaged")
     else:
-        click.echo(f"{path}: kept {done.kept} trials, lost {done.lost}; the damaged file is now {done.aside}")
+        lost = "how many are lost cannot be told" if done.lost is None else f"lost {done.lost}"
+        click.echo(f"{path}: kept {done.kept} trials, {lost}; the damaged file is now {done.aside}")
     return 0

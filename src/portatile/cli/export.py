@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from portatile import device as devices
-from portatile import workloads
+from portatile import output_files, workloads
 from portatile.cli import _console, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.formats import t4
@@ -139,7 +139,7 @@ def _write_t4(folder: Path, kept: list[Trial]) -> int:
         while name in names:
             name = f"{stem}-{len(names)}"
         names.add(name)
-        (folder / f"{name}_T4.json").write_bytes(t4.write(trials))
+        output_files.write(folder / f"{name}_T4.json", t4.write(trials))
         _console.out.print(f"{folder / name}_T4.json: {_console.counted(len(trials), 'trial')}", markup=False)
     return 0
 

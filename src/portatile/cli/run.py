@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from portatile import output_files
 from portatile.cli import _console, _files, _options
 from portatile.cli._arguments import SYNTAX, Array, arguments
 from portatile.cli._kernels import KernelFile, entry_called, kernel_file, without_kernels
@@ -92,7 +93,8 @@ def command(
     outcome = run(task, selector, timeout)
     for name, path in targets.items():
         try:
-            np.save(path, outcome.arrays[name])
+            with output_files.replacing(path) as output:
+                np.save(output, outcome.arrays[name])
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {reason(error)}") from error
     other = run(task, check, timeout) if check is not None else None

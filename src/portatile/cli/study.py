@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from portatile import device as devices
+from portatile import output_files
 from portatile.cli import Suggesting, _console, _study_options
 from portatile.cli._study_output import OPTIONS, StudyOutput
 from portatile.cli._workloads import WorkloadGroup
 from portatile.device.base import Device
-from portatile.errors import UnknownNameError, UsageError
+from portatile.errors import UnknownNameError, UsageError, reason
 from portatile.records import Problem
 from portatile.studies.framework import conduct, discover, gallery, page
 from portatile.studies.framework.conduct import Conditions, Listener
@@ -84,7 +85,12 @@ def run_all(budget: str | None, selectors: tuple[str, ...], output: Path, fresh:
     chosen = _devices(selectors, "all")
     with _terminated_like_interrupted():
         result = gallery.gallery(discover.studies().values(), chosen, Conditions(fresh, seconds), _titled)
-    output.write_text(page.render(result.outcomes, result.skipped), encoding="utf-8")
+    try:
+        output_files.write(output, page.render(result.outcomes, result.skipped))
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {reason(error)}; the same command goes on from what was measured") from error
+    for outcome in result.outcomes:
+        outcome.written()
     rows = [(o.study.name, str(len(o.rows)), f"{o.seconds:.0f} s", "" if o.ended == conduct.COMPLETE else o.ended) for o in result.outcomes]
     rows += [(skipped.name, "", "", skipped.reason) for skipped in result.skipped]
     _console.out.print(_console.table("", ("study", "rows", "time", ""), rows, left=1))
@@ -142,6 +148,7 @@ def _run(study: Study, problem: Problem | None, values: dict[str, Any]) -> int:
     with _terminated_like_interrupted(), _progress(study) as listener:
         outcome = conduct.conduct(study, request, Conditions(values["fresh"], seconds), listener)
     target.give(outcome)
+    outcome.written()
     return _INTERRUPTED if outcome.ended == conduct.INTERRUPTED else 0
 
 

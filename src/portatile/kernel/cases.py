@@ -13,7 +13,7 @@ from portatile.errors import ArgumentError
 from portatile.kernel import arguments, elements
 from portatile.kernel.arguments import Argument, Arguments, Array, Packed, Scalar
 from portatile.records import Problem
-from portatile.verify import POISON_BYTE, compare
+from portatile.verify import compare, poison
 from portatile.workload import Expected, Inputs
 
 Given = Sequence[Any] | Mapping[str, Any]
@@ -66,7 +66,7 @@ class KernelCases:
         memory = {array.name: array.memory for array in self.arrays(problem)}
         for array in self.of(problem).arrays:
             if array.role == "out":
-                memory[array.name] = np.full(array.memory.nbytes, POISON_BYTE, np.uint8).view(array.memory.dtype)
+                memory[array.name] = poison(array.memory.dtype, array.memory.size)
         return Inputs(memory)
 
     def already_right(self, problem: Problem, expected: Mapping[str, Expected]) -> str:

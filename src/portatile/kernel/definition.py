@@ -220,6 +220,12 @@ class Definition(Workload):
         scalars = self.arguments.scalars
         nominal = self._facts({}, dict.fromkeys(texts.DEVICE_FACTS, 1))
         known = [*self._parameters, *nominal]
+        for argument in self.arguments.valued:
+            if argument.name in self._geometry.reads:
+                raise ArgumentError(
+                    f"the sizes of {self.entry} read {argument.name}, which is more than a number; "
+                    f"pass the number that they need to the kernel as an argument of its own"
+                )
         self._geometry.check(known)
         ParameterSpace(self._parameters, self._constraints, nominal)  # raises for names that nothing defines
         for name in self._default or ():

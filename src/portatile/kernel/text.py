@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -170,6 +171,8 @@ def _plain(name: str, value: Any) -> Value:
     plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(plain, bool | int | float | str):
         raise ArgumentError(f"{name}: {value!r} is a {type(value).__name__}; values are numbers, booleans and strings")
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ArgumentError(f"{name}: {value!r} is no number in OpenCL C; write its name there as text: 'NAN' or 'INFINITY'")
     return plain
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from portatile import ceilings, processes, settings
+from portatile import ceilings, delays, processes, settings
 from portatile import device as devices
 from portatile.ceilings import BRIEF, BUSY, Ceilings, Measured
 from portatile.device.base import Device
@@ -35,33 +35,28 @@ _WAY = MeasurementOptions(MeasurementLength(samples=5, seconds=0.08, burst=0.005
 def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> Ceilings | None:
     """The ceilings of a device; where none were measured with its driver they are now, in under 3 s on most devices.
 
-    A device of which nothing could be measured is not tried again: its ceilings are then empty. None where ``PORTATILE_CEILINGS`` is off.
+    A device of which nothing could be measured is not tried again: its ceilings are then empty. Where the machine had more to do than
+    it has cores, and time ran out, it is. None where ``PORTATILE_CEILINGS`` is off.
     ``say`` is told what was measured, or why nothing was.
     """
     known = ceilings.load(info)
     if not settings.measures_ceilings() or (known is not None and not _uncertain(known)):
         return known
-    started, why = time.monotonic(), ""
+    started, why, crowded = time.monotonic(), "", False
+    delays.notice(f"measuring how fast {info.name} copies and calculates; this takes some seconds, once")
     try:
-        child = subprocess.run(
-            [sys.executable, "-P", "-m", __name__, info.id],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            start_new_session=True,  # Ctrl-C reaches the parent only
-            env=processes.environment(),
-            timeout=_LATEST,
-        )
+        child = processes.finished([sys.executable, "-P", "-m", __name__, info.id], _LATEST)
         why = child.stderr.strip().rpartition("\n")[2] or processes.exit_status(child.returncode)
     except subprocess.TimeoutExpired:
-        why = f"it took more than {_LATEST:g} s"
+        why, crowded = f"it took more than {_LATEST:g} s", _load() > (os.cpu_count() or 1)
     stored = ceilings.load(info)
     if known is not None and known.measured:
         return stored
     if stored is None or not stored.measured:
-        say(f"the ceilings of {info.name} could not be measured ({why}); `portatile bench peak` tries again")
+        again = "the next search" if crowded else "`portatile bench peak`"
+        say(f"the ceilings of {info.name} could not be measured ({why}); {again} tries again")
         with suppress(StoreError):
-            return stored or ceilings.add(info, [])
+            return stored if crowded else stored or ceilings.add(info, [])
         return stored
     seconds = time.monotonic() - started
     say(f"{info.name}: {summary(stored)}, measured in {seconds:.1f} s and stored; `portatile bench` measures more thoroughly")
@@ -111,10 +106,15 @@ def _uncertain(known: Ceilings) -> bool:
 
 def busy(info: DeviceInfo) -> bool:
     """Whether the device is a processor on which programs ran during the last minute; False where the system does not tell."""
+    return info.kind == "cpu" and _load() > _BUSY * (os.cpu_count() or 1)
+
+
+def _load() -> float:
+    """The mean number of processes that ran, or waited to, in the last minute; 0 where the system does not tell."""
     try:
-        return info.kind == "cpu" and os.getloadavg()[0] > _BUSY * (os.cpu_count() or 1)
+        return os.getloadavg()[0]
     except (AttributeError, OSError):
-        return False
+        return 0.0
 
 
 def marked(measured: Measured, disturbed: bool) -> Measured:
@@ -144,6 +144,7 @@ def _main(selector: str) -> int:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()
     try:
         sys.exit(_main(sys.argv[1]))
     except PortatileError as error:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from portatile.errors import CompileError, LaunchError, PortatileError, UsageErr
 from portatile.guarded_memory import MARGIN, GuardedMemory
 from portatile.images import ImageForm, Sampler
 from portatile.records import DeviceInfo, Entry, Parameter, Size3, Source
+from portatile.user_warnings import in_a_line
 
 Array = NDArray[Any]
 _COMPILE_SECONDS = 600.0  # until the first launch
@@ -204,6 +206,7 @@ def _check(task: KernelRun, queue: Queue, guards: dict[str, tuple[GuardedMemory,
 
 def _main(descriptor: int) -> None:
     processes.end_with_parent()  # an endless kernel would go on without it
+    warnings.formatwarning = in_a_line
     with Connection(descriptor) as pipe:
         task, selector = pipe.recv()
         try:

@@ -84,4 +84,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()
     main()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from portatile import settings, workloads
+from portatile import output_files, settings, workloads
 from portatile.errors import UnknownNameError, UsageError
 from portatile.reports import page
 from portatile.reports.groups import Group, gather
@@ -52,7 +52,7 @@ def write(groups: Sequence[Group], path: Path, nothing: str) -> None:
     """Write the page to ``path``; raises UsageError if that fails."""
     text = page.render(groups, known_results(), nothing)
     try:
-        path.write_text(text, encoding="utf-8")
+        output_files.write(path, text)
     except OSError as error:
         raise UsageError(f"the report cannot be written to {path}: {error.strerror or error}; choose another file") from error
 

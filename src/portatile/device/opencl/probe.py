@@ -146,21 +146,27 @@ def _processor(path: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def _probed(platform: int, device: int, names: Sequence[str]) -> frozenset[str]:
-    """Run the probes in child processes, one after another: each continues after the probe that its predecessor did not survive."""
-    left, survived = list(names), set[str]()
+    """Run the probes in child processes, one after another: each continues after the probe that its predecessor did not survive.
+
+    A probe that does not end in time is asked once more: the machine may have been busy, and the answer is kept for good.
+    """
+    left, survived, late = list(names), set[str](), ""
     with tempfile.TemporaryDirectory(prefix="portatile-probe-") as folder:
         environment = {**processes.environment(), "POCL_CACHE_DIR": folder}  # a build that was broken off leaves nothing behind
         while left:
             command = [sys.executable, "-m", __name__, str(platform), str(device), *left]
             try:
                 done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False, env=environment)
-                output = done.stdout
+                output, in_time = done.stdout, True
             except subprocess.TimeoutExpired as error:
-                output = error.stdout or b""
+                output, in_time = error.stdout or b"", False
             answers = dict(line.split(" ", 1) for line in output.decode(errors="replace").splitlines() if line.endswith((" yes", " no")))
             answers = {name: answer for name, answer in answers.items() if name in left}
             survived |= {name for name, answer in answers.items() if answer == "yes"}
-            left = left[len(answers) + 1 :]
+            left = left[len(answers) :]
+            again = not in_time and left[:1] != [late]
+            late = left[0] if again and left else ""
+            left = left if again else left[1:]
     return frozenset(survived)
 
 
@@ -193,4 +199,5 @@ def _runs(context: Any, probe: Probe, head: str) -> bool:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()
     _answers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

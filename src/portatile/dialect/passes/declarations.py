@@ -215,7 +215,7 @@ class Declarations:
         tokens = self._tokens
         words = self._resolved([tokens[i].text for i in tokens.at_depth(part.start, part.stop) if i != at])
         pointer = "*" in words or "[" in words or "(" in words
-        base = " ".join(w for w in words if w not in _NO_TYPE)
+        base = "int" if "enum" in words else " ".join(w for w in words if w not in _NO_TYPE)
         spaces = set(words) & SPACES
         kind: ArgKind
         if spaces & LOCAL:

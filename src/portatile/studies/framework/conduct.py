@@ -33,7 +33,10 @@ class Conditions:
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """The finished table. ``ended``: COMPLETE, INTERRUPTED, OUT_OF_TIME; ``before``: rows of earlier runs; ``command``: as typed or ""."""
+    """The finished table. ``ended``: COMPLETE, INTERRUPTED, OUT_OF_TIME; ``before``: rows of earlier runs; ``command``: as typed or "".
+
+    ``journal`` keeps the rows until ``written`` is called.
+    """
 
     study: Study
     request: StudyRequest
@@ -42,13 +45,22 @@ class StudyOutcome:
     before: int
     seconds: float
     command: str = ""
+    journal: Journal | None = None
+
+    def written(self) -> None:
+        """The table is where it belongs. The journal of a complete study goes: the next run measures anew."""
+        if self.journal is not None and self.ended == COMPLETE:
+            self.journal.remove()
 
 
 COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
 
 
 def conduct(study: Study, request: StudyRequest, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
-    """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so."""
+    """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so.
+
+    Whoever has kept the outcome calls its ``written``; until then another run takes the rows from the journal.
+    """
     conditions, listener = conditions or Conditions(), listener or Listener()
     for device in request.devices:
         first_ceilings.ensure(device.info, listener.say)
@@ -60,7 +72,7 @@ def conduct(study: Study, request: StudyRequest, conditions: Conditions | None =
     until = None if conditions.seconds is None else started + conditions.seconds
     rows = list(journal.rows)
     ended = _measure(study, _run(study, request, journal, until, listener), journal, rows)
-    return StudyOutcome(study, request, study.finish(rows), ended, before, time.monotonic() - started)
+    return StudyOutcome(study, request, study.finish(rows), ended, before, time.monotonic() - started, journal=journal)
 
 
 def _run(study: Study, request: StudyRequest, journal: Journal, until: float | None, listener: Listener) -> Run:
@@ -105,8 +117,6 @@ def _measure(study: Study, run: Run, journal: Journal, rows: list[Any]) -> str:
                 run.advance()
                 if late:
                     break
-        if ended == COMPLETE:
-            journal.remove()
     except KeyboardInterrupt:
         ended = INTERRUPTED
     finally:

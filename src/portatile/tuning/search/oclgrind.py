@@ -217,4 +217,5 @@ def _main(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()
     _main(int(sys.argv[1]))

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from portatile import model, notebooks, strategies
+from portatile import model, notebooks, output_files, strategies
 from portatile.errors import UsageError
 from portatile.formatting import duration, spelled
 from portatile.records import Config, DeviceInfo, Problem, canonical
@@ -175,7 +175,7 @@ class TuningResult:
         """
         text = notebooks.comma_separated(*result_table.full(self.trials, self.best, self.metrics_of))
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            output_files.write(Path(path), text)
         return text
 
     def metrics_of(self, trial: Trial) -> dict[str, float]:

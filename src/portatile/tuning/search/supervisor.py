@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import selectors
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -191,16 +192,18 @@ class Supervisor:
         return self._raced
 
     def close(self) -> None:
-        """End every worker; a second call does nothing."""
-        for child in (self._timer, *self._compilers):
-            if child is not None:
-                self._end(child)
-        self._ahead.end()
+        """End every worker, the others too where ending one is interrupted; a second call does nothing."""
+        children = [child for child in (self._timer, *self._compilers) if child is not None]
+        with ExitStack() as stack:
+            stack.callback(self._selector.close)
+            stack.callback(self._ahead.end)
+            for child in children:
+                stack.callback(self._end, child)
         self._timer, self._compilers = None, []
-        self._selector.close()
 
     def _end(self, child: WorkerProcess) -> None:
-        self._selector.unregister(child.replies)
+        with suppress(KeyError, ValueError):  # where an interrupt came while it was ended before
+            self._selector.unregister(child.replies)
         child.end(grace=0.5 if child.variant is None else 0)
 
     def _start(self, compiles: DeviceInfo | None) -> WorkerProcess:

@@ -24,6 +24,8 @@ from portatile.tuning.search.worker_forks import WorkerForks
 
 _LOG_TAIL = 2000
 _TAKING_DOWN = 30.0  # seconds that a process at its end may take; how it ended is not known before
+_HELD = 60.0  # seconds that a driver may keep a process that was killed
+_CLOSED = -1
 _WARNINGS = re.compile(r"^\d+ warnings? generated\.$", re.MULTILINE)  # how Clang ends its list of them
 
 
@@ -116,7 +118,10 @@ class WorkerProcess:
             raise WorkerEnded(f"it sent an invalid message: {error}") from None
 
     def end(self, grace: float) -> str:
-        """Close the pipe, kill the worker and its children after ``grace`` seconds, reap it, and return how it ended."""
+        """Close the pipe, kill the worker and its children after ``grace`` seconds, reap it, and return how it ended.
+
+        After an interrupt a second call does what is left.
+        """
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -130,8 +135,13 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if pid is not None:  # one that is not forked yet ends at once: it has nothing to read
                 os.killpg(pid, signal.SIGKILL)
-        self.process.wait()
-        os.close(self.replies)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver's call may hold it: then it is left behind
+            self.process.wait(_HELD)
+        replies, self.replies = self.replies, _CLOSED
+        if replies != _CLOSED:
+            os.close(replies)
+        if self.log.closed:
+            return processes.exit_status(code)
         size = self.log.seek(0, os.SEEK_END)
         self.log.seek(max(size - _LOG_TAIL, 0))
         tail = _WARNINGS.sub("", self.log.read().decode(errors="replace")).strip()
