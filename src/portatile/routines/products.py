@@ -17,22 +17,22 @@ from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
 from portatile.runtime import numpy_converted
+from portatile.runtime.numpy_products import PLAIN
 from portatile.runtime.recorded import Converted, Planned, Recorder
+from portatile.runtime.replayed import replays_of
 from portatile.runtime.request import Request, RoutineCall
 from portatile.workloads import precisions
 
-PLAIN = (1.0, 0.0)  # alpha and beta of a product
-
 
 def matmul(a: Array, b: Array, out: Array | None, dtype: Any, precision: Precision | None, device: Selector | None) -> Array:
-    """``routines.gemm.matmul`` of what ``numpy_products`` has left."""
+    """``routines.gemm.matmul`` of what ``numpy_products`` and the replays have left."""
     if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST and device is None and dtype is None and precision is None:
         product = numpy_converted.product(a, b, out)
         if product is not None:
             return cast(Array, product)
-    options: tuple[Any, ...] = ("N", "N")
-    if dtype is not None or precision is not None:
-        options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
+    if dtype is None and precision is None:
+        return cast(Array, _PRODUCTS.look_up(_plan_product, (a, b), PLAIN, ("N", "N"), out, device))
+    options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
     return cast(Array, _PRODUCTS.call(_plan_product, (a, b), PLAIN, options, out, device))
 
 
@@ -50,8 +50,10 @@ def gemm(
     out: Any,
     device: Selector | None,
 ) -> Any:
-    """``routines.gemm.gemm`` of what ``numpy_products`` has left, without an epilogue."""
-    return _RECORDER.call(_plan, arrays, factors, _options(trans, factors, dtype, precision), out, device)
+    """``routines.gemm.gemm`` of what ``numpy_products`` and the replays have left, without an epilogue."""
+    options = _options(trans, factors, dtype, precision)
+    find = _RECORDER.look_up if options is trans else _RECORDER.call
+    return find(_plan, arrays, factors, options, out, device)
 
 
 def with_epilogue(
@@ -151,5 +153,6 @@ def _goes_one_by_one(a: Any, b: Any, precision: str) -> bool:
     return precisions.one_by_one(precision, name_of(a.dtype), prod(a.shape[-2:]) * max(b.shape[-2:]))
 
 
-_RECORDER = Recorder(("alpha", "beta"), product=True)
-_PRODUCTS = Recorder(("alpha", "beta"), product=True)  # matmul's, which does not take the same arrays in the same way
+_RECORDER = Recorder(("alpha", "beta"), product=True, replays=replays_of("gemm"))
+# matmul's, which does not take the same arrays in the same way
+_PRODUCTS = Recorder(("alpha", "beta"), product=True, replays=replays_of("matmul"))
