@@ -58,6 +58,7 @@ class Library(ABC):
     guards = False  # whether ``checking`` may give something
     locate: Callable[[Any], int]  # as ``place``, sooner; for libraries that have guards
     streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
+    mixed = False  # whether some of its arrays lie on the host
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -184,7 +185,7 @@ BUFFERS = Buffers(Buffer)
 class Torch(Library):
     """PyTorch's tensors, and parameters of its modules."""
 
-    streams = True
+    streams = mixed = True
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)

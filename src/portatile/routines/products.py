@@ -7,8 +7,10 @@ from functools import partial
 from math import prod
 from typing import Any, cast
 
+import numpy as np
+
 from portatile import dtypes
-from portatile.arguments import checks, letters, numpy_rules, outputs, stacks
+from portatile.arguments import checks, host_tensors, letters, numpy_rules, outputs, stacks
 from portatile.arguments.checks import Precision
 from portatile.arguments.letters import letter
 from portatile.arguments.matrices import Array
@@ -16,7 +18,7 @@ from portatile.arguments.stacks import StackedProduct
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
-from portatile.runtime import numpy_converted
+from portatile.runtime import numpy_converted, numpy_products
 from portatile.runtime.numpy_products import PLAIN
 from portatile.runtime.recorded import Converted, Planned, Recorder
 from portatile.runtime.replayed import replays_of
@@ -26,14 +28,23 @@ from portatile.workloads import precisions
 
 def matmul(a: Array, b: Array, out: Array | None, dtype: Any, precision: Precision | None, device: Selector | None) -> Array:
     """``routines.gemm.matmul`` of what ``numpy_products`` and the replays have left."""
-    if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST and device is None and dtype is None and precision is None:
-        product = numpy_converted.product(a, b, out)
-        if product is not None:
-            return cast(Array, product)
+    if dtype is None and precision is None and device is None:
+        if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST:
+            product = numpy_converted.product(a, b, out)
+            if product is not None:
+                return cast(Array, product)
+        elif host_tensors.is_host_tensor(a):
+            return cast(Array, host_tensors.through(_of_arrays, a, b, out))
     if dtype is None and precision is None:
         return cast(Array, _PRODUCTS.look_up(_plan_product, (a, b), PLAIN, ("N", "N"), out, device))
     options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
     return cast(Array, _PRODUCTS.call(_plan_product, (a, b), PLAIN, options, out, device))
+
+
+def _of_arrays(a: Any, b: Any, out: Any) -> Any:
+    """``matmul`` of the arrays behind CPU tensors."""
+    product = numpy_products.product(a, b, out) if type(a) is type(b) is np.ndarray else None
+    return matmul(a, b, out, None, None, None) if product is None else product
 
 
 def factors(alpha: Any, beta: Any) -> tuple[complex, complex]:

@@ -103,7 +103,7 @@ class Recorder:
             device = tuple(device)  # by which a call can be found again
         kind = type(arrays[0])
         library = described.known.get(kind) or described.library_of(kind)
-        if library is None:
+        if library is None or (library.mixed and host_tensors.is_host_tensor(arrays[0])):
             return self._first(plan, RoutineCall(arrays, factors, options, out, device), None, None)
         all_arrays = arrays if out is None else (*arrays, out)
         try:
