@@ -279,3 +279,5 @@ def _check_potential(psi: Any, potential: Any, boundary: Boundary | Sequence[Bou
     if not isinstance(potential, kind) or tuple(potential.shape) != shape or potential.dtype != psi.dtype:
         have = described(potential)
         raise ArgumentError(f"the potential is {have}; with this psi it must be a {named} of shape {shape} and dtype {psi.dtype}")
+    if isinstance(potential, Buffer):
+        checks.check_alive(potential, "the potential")
