@@ -98,7 +98,7 @@ class Buffers(Tensors):
 def test_random_calls_on_buffers_in_few_places(gpu: Device) -> None:
     scene = Scene(Buffers(gpu), str(new_seed("replays")), gpu, largest=6)
     scene.run(100, lambda result: result.numpy())
-    assert scene.outcomes["known"] + scene.outcomes["new, known"] > 20, scene.outcomes
+    assert scene.outcomes["known"] + scene.outcomes["new, known"] > 5, scene.outcomes
 
 
 def test_random_calls_on_few_addresses(gpu: Device, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:

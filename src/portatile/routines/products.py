@@ -62,9 +62,18 @@ def gemm(
     device: Selector | None,
 ) -> Any:
     """``routines.gemm.gemm`` of what ``numpy_products`` and the replays have left, without an epilogue."""
+    if dtype is None and precision is None and device is None and host_tensors.is_host_tensor(arrays[0]):
+        a, b, c = arrays if len(arrays) == 3 else (*arrays, None)
+        return host_tensors.through(partial(_scaled_of_arrays, factors, trans), a, b, c, out)
     options = _options(trans, factors, dtype, precision)
     find = _RECORDER.look_up if options is trans else _RECORDER.call
     return find(_plan, arrays, factors, options, out, device)
+
+
+def _scaled_of_arrays(factors: tuple[complex, complex], trans: tuple[str, str], a: Any, b: Any, c: Any, out: Any) -> Any:
+    """``gemm`` of the arrays behind CPU tensors."""
+    product = numpy_products.scaled(a, b, c, factors, trans, out) if type(a) is type(b) is np.ndarray else None
+    return gemm((a, b) if c is None else (a, b, c), factors, trans, None, None, out, None) if product is None else product
 
 
 def with_epilogue(
