@@ -59,6 +59,24 @@ def test_stacks_broadcast_and_so_do_their_gradients(place: tuple[str, str | None
 
 
 @pytest.mark.unoptimised
+def test_vectors_are_taken_and_have_gradients(place: tuple[str, str | None]) -> None:
+    """As a row of the first operand and a column of the second, beside matrices and stacks; and as right sides."""
+    vector, square, stack = drawn(4, place=place), triangle(4, place), drawn(2, 4, 4, place=place)
+    for a, b in ((vector, vector), (vector, square), (square, vector), (vector, stack), (stack, vector)):
+        torch.testing.assert_close(portatile_torch.matmul(a, b, device=place[1]), a @ b)
+        assert torch.autograd.gradcheck(lambda a, b: portatile_torch.matmul(a, b, device=place[1]), (a, b))
+    for side in "LR":
+        found = portatile_torch.trsm(square, vector, side=side, device=place[1])
+        lower = torch.tril(square)
+        torch.testing.assert_close(lower @ found if side == "L" else found @ lower, vector)
+        assert torch.autograd.gradcheck(lambda a, b: portatile_torch.trsm(a, b, side=side, device=place[1]), (square, vector))  # noqa: B023
+    with pytest.raises(ArgumentError, match="use \\* for scalars"):
+        portatile_torch.matmul(vector[0], square)
+    with pytest.raises(ArgumentError, match="pass a matrix"):
+        portatile_torch.gemm(vector, square)
+
+
+@pytest.mark.unoptimised
 def test_products_and_their_gradients_have_the_precision_that_is_asked_for(place: tuple[str, str | None]) -> None:
     a, b = drawn(5, 3, place=place), drawn(3, 7, place=place)
     found = [portatile_torch.matmul(a, b, precision=how, device=place[1]) for how in ("reproducible", "emulated")]  # type: ignore[arg-type]
