@@ -178,7 +178,7 @@ def _gemm_computed(
 
 
 def _readable(tensor: Tensor) -> Tensor:
-    """A tensor whose rows or columns are contiguous, a copy if need be. Raises ArgumentError for fewer than two dimensions."""
+    """A matrix whose rows or columns are contiguous, a copy if need be; raises ArgumentError for fewer dimensions."""
     if tensor.ndim < 2:
         raise ArgumentError(f"a tensor of shape {tuple(tensor.shape)}; pass a matrix or a stack of them")
     rows, columns = tensor.stride()[-2:]

@@ -215,6 +215,8 @@ def test_a_batch_of_products_is_one_of_stacks(place: tuple[str, str | None]) -> 
 def test_tensors_without_memory_have_shapes(place: tuple[str, str | None]) -> None:
     meta = portatile_torch.matmul(torch.empty(2, 4, 3, device="meta"), torch.empty(3, 5, device="meta"))
     assert (meta.device.type, meta.shape) == ("meta", (2, 4, 5))
+    solution = portatile_torch.trsm(torch.empty(2, 4, 4, device="meta"), torch.empty(4, 5, device="meta"))
+    assert (solution.device.type, solution.shape) == ("meta", (2, 4, 5))
 
 
 def test_operators_are_what_pytorch_wants(place: tuple[str, str | None]) -> None:
