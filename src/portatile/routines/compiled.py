@@ -110,6 +110,8 @@ class Compiled:
     def _plan(self, call: RoutineCall) -> Planned:
         """The one request of a call, its arrays in order; raises ArgumentError for what does not fit."""
         given = {name: array for name, array in zip(self._order, call.arrays, strict=False) if array is not None}
+        if call.out is not None:
+            given[self._output] = call.out
         scalars = dict(zip(self._scalars, call.factors, strict=True))
         read = self._reads(scalars)
         stored = [self._operand(name, given, needed) for name, needed in zip(self._order[:-1], read, strict=False)]
