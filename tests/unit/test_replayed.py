@@ -161,7 +161,7 @@ def test_buffers_are_known_until_they_lie_otherwise(driver: FakeDriver, monkeypa
         portatile.matmul(upper, b, out=out)
     assert portatile.matmul(upper, b, out=out[: N // 2]).shape == (N // 2, N)
     assert portatile.matmul(a.T, b, out=out) is out
-    with pytest.raises(ArgumentError, match="different places"):
+    with pytest.raises(ArgumentError, match="different libraries"):
         portatile.matmul(a, Tensor((N, N), place=b.memory.handle))
     assert len(notes) >= 3
     a.release()
