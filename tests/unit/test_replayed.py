@@ -155,6 +155,7 @@ def test_buffers_are_known_until_they_lie_otherwise(driver: FakeDriver, monkeypa
         driver.log.clear()
         assert call().shape == (N, N)
         assert [entry[0] for entry in driver.log if not isinstance(entry, Launched)] == ["cuGraphLaunch"]
+    assert portatile.matmul(a.T.T, b[:], out=out) is out, "views of just this call too"
     assert not notes
     upper, driver.log[:] = a[: N // 2], []
     with pytest.raises(ArgumentError, match="must have shape"):

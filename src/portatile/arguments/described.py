@@ -158,7 +158,7 @@ class Buffers(Library):
         expected = [array.described for array in arrays]
         if None in expected or any(type(array.memory.handle) is not int for array in arrays):
             return None
-        return lambda given: [array.described for array in given] == expected
+        return lambda given: [array.described or _described(array, array.memory.handle) for array in given] == expected
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape, dtype, strides, nbytes, allocate = made.shape, made.dtype, made.strides, made.nbytes, made.device.allocate
