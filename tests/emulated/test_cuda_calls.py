@@ -17,7 +17,7 @@ from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source
-from portatile.runtime import crossing, scratch
+from portatile.runtime import scratch, small_transfers
 from support.cuda_driver import EmulatedDriver
 
 
@@ -80,8 +80,8 @@ def test_arrays_of_the_host_that_come_again(gpu: Device, monkeypatch: pytest.Mon
     thread.start()
     thread.join()
     assert not failures, failures[0]
-    monkeypatch.setattr(crossing, "_SENT", 100)
-    monkeypatch.setattr(crossing, "_FETCHED", 40)
+    monkeypatch.setattr(small_transfers, "_SENT", 100)
+    monkeypatch.setattr(small_transfers, "_FETCHED", 40)
     scratch.forget()
     checks()
 
