@@ -254,6 +254,19 @@ def test_tensors_that_are_negated_lazily_are_copied(driver: FakeDriver) -> None:
         portatile.matmul(given[0], given[1], out=given[2])
 
 
+@pytest.mark.parametrize(
+    ("made_for", "like", "unlike"),
+    [("abb", ("oaa",), ("abo", "aob", "aaa")), ("aab", ("bbo",), ("abo", "aba")), ("aba", ("bab",), ("aab", "abb")),
+     ("aaa", ("bbb",), ("aab", "baa", "abo")), ("aabb", ("bboo",), ("abab", "aabo", "aaaa"))],
+)  # fmt: skip
+def test_operands_that_are_one_tensor_have_to_be_one_again(driver: FakeDriver, made_for: str, like: Any, unlike: Any) -> None:
+    tensors = {name: square() for name in "abo"}
+    check = described.Torch(Tensor).checking([tensors[name] for name in made_for])
+    assert check is not None
+    for names in (made_for, *like, *unlike):
+        assert check([tensors[name] for name in names]) == (names not in unlike)
+
+
 class Array:
     """An array of CuPy's, as far as anybody looks at one."""
 
