@@ -26,12 +26,16 @@ _ADJOINT = {"periodic": "periodic", "zero": "zero", "grow": "shrink", "shrink": 
 
 
 def matmul(a: Tensor, b: Tensor, *, precision: Precision | None = None, device: str | None = None) -> Tensor:
-    """``portatile.matmul`` with gradients: the product of ``a`` (m x k) and ``b`` (k x n), or of stacks of them.
+    """``portatile.matmul`` with gradients: the product of ``a`` (m x k) and ``b`` (k x n), of stacks of them, or with vectors.
 
     Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
     Raises ArgumentError for tensors that do not fit together.
     """
-    return gemm(a, b, precision=precision, device=device)
+    if not a.ndim or not b.ndim:
+        raise ArgumentError("matmul takes vectors, matrices and stacks of matrices: use * for scalars")
+    product = gemm(a if a.ndim > 1 else a[None], b if b.ndim > 1 else b[:, None], precision=precision, device=device)
+    product = product if a.ndim > 1 else product.squeeze(-2)
+    return product if b.ndim > 1 else product.squeeze(-1)
 
 
 def gemm(
@@ -53,8 +57,7 @@ def gemm(
     """
     if beta != 0 and c is None:
         raise ArgumentError("beta is not 0 and c is missing; pass c, or beta=0")
-    third = c if beta != 0 else None
-    return _called("gemm", _gemm_computed, (a, b, third), alpha, beta, trans_a, trans_b, device, precision)
+    return _called("gemm", _gemm_computed, (a, b, c if beta != 0 else None), alpha, beta, trans_a, trans_b, device, precision)
 
 
 def trsm(
@@ -74,7 +77,9 @@ def trsm(
     Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
     Raises ArgumentError for tensors that do not fit together.
     """
-    return _called("trsm", _trsm_computed, (a, b), side, uplo, trans, diag, alpha, device, precision)
+    matrix = b if b.ndim != 1 else b[:, None] if side == "L" else b[None]
+    solution = _called("trsm", _trsm_computed, (a, matrix), side, uplo, trans, diag, alpha, device, precision)
+    return solution if b.ndim != 1 else solution.squeeze(-1 if side == "L" else -2)
 
 
 def convolve1d(psi: Tensor, taps: Sequence[float], *, lower: int, boundary: Boundary = "periodic", device: str | None = None) -> Tensor:
@@ -82,7 +87,7 @@ def convolve1d(psi: Tensor, taps: Sequence[float], *, lower: int, boundary: Boun
 
     Raises ArgumentError for what does not fit.
     """
-    return _called("convolve1d", _convolve1d_computed, (psi,), _numbers(taps), lower, boundary, device)
+    return _called("convolve1d", _convolve1d_computed, (psi,), list(map(float, taps)), lower, boundary, device)
 
 
 def convolve3d_separable(
@@ -92,7 +97,7 @@ def convolve3d_separable(
 
     Raises ArgumentError for what does not fit.
     """
-    return _called("convolve3d_separable", _convolve3d_computed, (psi,), _numbers(taps), lower, boundary, device)
+    return _called("convolve3d_separable", _convolve3d_computed, (psi,), list(map(float, taps)), lower, boundary, device)
 
 
 def _called(name: str, computed: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], *rest: Any) -> Tensor:
@@ -134,10 +139,6 @@ def _transformed() -> bool:
         return False
 
 
-def _numbers(taps: Sequence[float]) -> list[float]:
-    return [float(tap) for tap in taps]
-
-
 def _computed(compute: Callable[..., Any], *tensors: Tensor | None) -> Tensor:
     """``compute`` on tensors that all lie in CUDA memory, or all in the host's; raises ArgumentError for others."""
     if forward_ad._current_level >= 0 and any(
@@ -177,7 +178,9 @@ def _gemm_computed(
 
 
 def _readable(tensor: Tensor) -> Tensor:
-    """A tensor whose rows or columns are contiguous, a copy if need be."""
+    """A matrix whose rows or columns are contiguous, a copy if need be; raises ArgumentError for fewer dimensions."""
+    if tensor.ndim < 2:
+        raise ArgumentError(f"a tensor of shape {tuple(tensor.shape)}; pass a matrix or a stack of them")
     rows, columns = tensor.stride()[-2:]
     return tensor if (columns == 1 and rows >= tensor.shape[-1]) or (rows == 1 and columns >= tensor.shape[-2]) else tensor.contiguous()
 
@@ -235,7 +238,7 @@ def _trsm_computed(
 def _trsm_shape(
     a: Tensor, b: Tensor, side: str, uplo: str, trans: str, diag: str, alpha: float, device: str | None, precision: str | None = None
 ) -> Tensor:
-    return b.new_empty(b.shape)
+    return b.new_empty((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
 
 def _trsm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -390,10 +393,8 @@ def _register(name: str, computed: Any, shape: Any, gradients: Any, context: Any
 
 _register("gemm", _gemm_computed, _gemm_shape, _gemm_gradients, _gemm_context, _gemm_tangent)
 _register("trsm", _trsm_computed, _trsm_shape, _trsm_gradients, _trsm_context, _trsm_tangent)
-for _one, _computes, _shapes in (
-    (convolve1d, _convolve1d_computed, _convolve1d_shape),
-    (convolve3d_separable, _convolve3d_computed, _convolve3d_shape),
-):
-    _register(_one.__name__, _computes, _shapes, _adjoint(_one), _filter_context, _filtered_tangent(_one))
+_register("convolve1d", _convolve1d_computed, _convolve1d_shape, _adjoint(convolve1d), _filter_context, _filtered_tangent(convolve1d))
+_3d = convolve3d_separable
+_register(_3d.__name__, _convolve3d_computed, _convolve3d_shape, _adjoint(_3d), _filter_context, _filtered_tangent(_3d))
 if hasattr(torch.library, "register_vmap"):  # else each call of a batch is made by itself
     torch.library.register_vmap("portatile::gemm", _gemm_batch)

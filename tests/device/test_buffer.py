@@ -142,6 +142,26 @@ def test_released_ones_are_refused_by_name(device: Device) -> None:
         a.numpy()
 
 
+def test_released_volumes_are_refused_by_name(device: Device) -> None:
+    volume, out, field = (Buffer.from_numpy(np.ones((4, 4, 4), np.float32), device) for _ in range(3))
+    portatile.wavelets.apply_potential(volume, field)
+    portatile.convolve3d_separable(volume, [0.5, 0.5], lower=0, out=out)
+    field.release()
+    with pytest.raises(ArgumentError, match="the potential is a Buffer whose memory was given back"):
+        portatile.wavelets.apply_potential(volume, field)
+    out.release()
+    with pytest.raises(ArgumentError, match="out is a Buffer whose memory was given back"):
+        portatile.convolve3d_separable(volume, [0.5, 0.5], lower=0, out=out)
+    volume.release()
+    for call in (
+        portatile.wavelets.density,
+        portatile.wavelets.magicfilter3d,
+        lambda psi: portatile.convolve3d_separable(psi, [1.0], lower=0),
+    ):
+        with pytest.raises(ArgumentError, match="psi is a Buffer whose memory was given back"):
+            call(volume)
+
+
 def _seen_by_host(device: Device) -> bool:
     return device.info.kind == "cpu" and not device.info.can.addresses
 

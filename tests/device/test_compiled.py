@@ -149,6 +149,7 @@ MISTAKES: dict[str, tuple[Call, type[Exception], str]] = {
     "view": (lambda p: p(np.ones((4, 6), F)[:, ::2], B), ArgumentError, "C-contiguous"),
     "list": (lambda p: p([[1.0]], B), ArgumentError, "NumPy array"),
     "missing": (lambda p: p(A), ArgumentError, "b is missing"),
+    "nothing but an output": (lambda p: p(out=np.ones((4, 5), F)), ArgumentError, "a is missing"),
     "nothing": (lambda p: p(), ArgumentError, "no operands"),
     "too many": (lambda p: p(A, B, C, C), ArgumentError, "4 operands"),
     "twice": (lambda p: p(A, B, a=A), ArgumentError, "given twice"),
@@ -173,6 +174,16 @@ def test_mistakes_are_explained(mistake: str) -> None:
     product = portatile.compile("gemm", m=4, n=5, k=3)
     with pytest.raises(kind, match=message):
         call(product)
+
+
+@pytest.mark.unoptimised
+def test_a_triangle_that_is_missing_is_not_read() -> None:
+    solve, right = portatile.compile("trsm", m=4, n=4), np.ones((4, 4), F)
+    for arguments in ((None, right), (None, Buffer.from_numpy(right, solve.device))):
+        with pytest.raises(ArgumentError, match="a is missing"):
+            solve(*arguments)
+    with pytest.raises(ArgumentError, match="a is missing"):
+        solve(b=right)
 
 
 def test_aliased_output_is_refused() -> None:

@@ -109,6 +109,13 @@ def test_numpy_results_go_where_they_are_wanted() -> None:
     assert not gaps[..., 1::2].any()
 
 
+class OutOfReach:
+    """An array that refuses to be copied to the host, as PyTorch's of a GPU do."""
+
+    def __array__(self, *asked: Any, **options: Any) -> Any:
+        raise TypeError("not on the host")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -129,6 +136,11 @@ def test_numpy_results_go_where_they_are_wanted() -> None:
         (lambda x: convolve3d_separable(x, [1.0], lower=0, out=Buffer.from_numpy(x)), "can only go to another such array"),
         (lambda x: convolve3d_separable(x, [1.0], lower=0, out=x[1:]), r"the result has shape \(4, 4, 4\)"),
         (lambda x: convolve3d_separable(x, [1.0], lower=0, out=np.broadcast_to(x, x.shape)), "read-only"),
+        (lambda x: convolve3d_separable(x, [1.0], lower=0, out=memoryview(x)), "out is a memoryview"),
+        (lambda x: convolve3d_separable(memoryview(x), [1.0], lower=0), "not a memoryview"),  # type: ignore[type-var]
+        (lambda x: convolve3d_separable(Buffer.from_numpy(x)[::-1], [1.0], lower=0), "not C-contiguous"),
+        (lambda x: convolve1d(x, OutOfReach(), lower=0), "taps is a OutOfReach, which NumPy cannot read: not on the host"),
+        (lambda x: convolve3d_separable(x, OutOfReach(), lower=0), "OutOfReach"),
     ],
 )
 def test_mistakes_are_told(call: Callable[[Any], object], message: str) -> None:

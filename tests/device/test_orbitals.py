@@ -118,3 +118,5 @@ def test_mistakes_are_told(device: Device) -> None:
         apply_potential(psi[:0], np.zeros(SHAPE), device=name)
     with pytest.raises(ArgumentError, match="occupations"):
         density(psi, occupation=[1.0], device=name)
+    with pytest.raises(ArgumentError, match="masked array"):
+        density(psi, occupation=np.ma.masked_less([1.0] * len(psi), 2.0), device=name)

@@ -59,6 +59,24 @@ def test_stacks_broadcast_and_so_do_their_gradients(place: tuple[str, str | None
 
 
 @pytest.mark.unoptimised
+def test_vectors_are_taken_and_have_gradients(place: tuple[str, str | None]) -> None:
+    """As a row of the first operand and a column of the second, beside matrices and stacks; and as right sides."""
+    vector, square, stack = drawn(4, place=place), triangle(4, place), drawn(2, 4, 4, place=place)
+    for a, b in ((vector, vector), (vector, square), (square, vector), (vector, stack), (stack, vector)):
+        torch.testing.assert_close(portatile_torch.matmul(a, b, device=place[1]), a @ b)
+        assert torch.autograd.gradcheck(lambda a, b: portatile_torch.matmul(a, b, device=place[1]), (a, b))
+    for side in "LR":
+        found = portatile_torch.trsm(square, vector, side=side, device=place[1])
+        lower = torch.tril(square)
+        torch.testing.assert_close(lower @ found if side == "L" else found @ lower, vector)
+        assert torch.autograd.gradcheck(lambda a, b: portatile_torch.trsm(a, b, side=side, device=place[1]), (square, vector))  # noqa: B023
+    with pytest.raises(ArgumentError, match="use \\* for scalars"):
+        portatile_torch.matmul(vector[0], square)
+    with pytest.raises(ArgumentError, match="pass a matrix"):
+        portatile_torch.gemm(vector, square)
+
+
+@pytest.mark.unoptimised
 def test_products_and_their_gradients_have_the_precision_that_is_asked_for(place: tuple[str, str | None]) -> None:
     a, b = drawn(5, 3, place=place), drawn(3, 7, place=place)
     found = [portatile_torch.matmul(a, b, precision=how, device=place[1]) for how in ("reproducible", "emulated")]  # type: ignore[arg-type]
@@ -197,6 +215,8 @@ def test_a_batch_of_products_is_one_of_stacks(place: tuple[str, str | None]) -> 
 def test_tensors_without_memory_have_shapes(place: tuple[str, str | None]) -> None:
     meta = portatile_torch.matmul(torch.empty(2, 4, 3, device="meta"), torch.empty(3, 5, device="meta"))
     assert (meta.device.type, meta.shape) == ("meta", (2, 4, 5))
+    solution = portatile_torch.trsm(torch.empty(2, 4, 4, device="meta"), torch.empty(4, 5, device="meta"))
+    assert (solution.device.type, solution.shape) == ("meta", (2, 4, 5))
 
 
 def test_operators_are_what_pytorch_wants(place: tuple[str, str | None]) -> None:

@@ -55,6 +55,22 @@ def test_lazily_conjugated_tensors(device: Device, drawn: Callable[..., Any]) ->
     close(portatile.trsm(triangle.conj(), b, device=where), torch.linalg.solve_triangular(triangle.conj().resolve_conj(), b, upper=False))
 
 
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
+def test_new_results_are_what_pytorch_makes(device: Device, drawn: Callable[..., Any], mode: str) -> None:
+    """Also of calls that are known by their addresses."""
+    a, b = drawn(33, 33), drawn(33, 33)
+    for _ in range(2):
+        for _ in range(TURNS):
+            with getattr(torch, mode)():
+                found, expected = portatile.matmul(a, b, device=device.info.id), torch.mm(a, b)
+            close(found, expected)
+            for name in ("device", "dtype", "requires_grad", "is_leaf", "layout"):
+                assert getattr(found, name) == getattr(expected, name)
+            assert found.is_inference() == expected.is_inference()
+            assert found.stride() == expected.stride()
+        portatile.matmul(a, b, device=device.info.id)  # in no mode
+
+
 def test_lazily_negated_tensors(device: Device, drawn: Callable[..., Any]) -> None:
     a, b = drawn(20, 20, dtype=torch.complex64), drawn(20, 20)
     negated = a.conj().imag

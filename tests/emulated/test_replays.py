@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from portatile.arguments import described
-from portatile.device.base import Device
+from portatile.device.base import Device, Memory
+from portatile.device.buffer import Buffer
 from support import fake_cuda
 from support.cuda_driver import EmulatedDriver
 from support.replay_scene import Layout, Scene, Tensors
@@ -63,6 +64,41 @@ class Emulated(Tensors):
         nbytes = itemsize * (1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)))
         raw = ctypes.string_at(tensor.data_ptr(), nbytes)
         return np.ndarray(shape, tensor._dtype, raw, 0, tuple(step * itemsize for step in strides)).copy()
+
+
+class Buffers(Tensors):
+    """Buffers in memory of the device; one that lies otherwise is made anew in the place of the old one."""
+
+    def __init__(self, gpu: Device) -> None:
+        self._gpu, self._queue = gpu, gpu.default_queue()
+
+    def block(self, nbytes: int) -> Memory:
+        return self._gpu.allocate(nbytes)
+
+    def bytes_of(self, block: Memory) -> Any:
+        found = np.empty(4096, np.uint8)
+        self._queue.download(found, block)
+        return found
+
+    def fill(self, block: Memory, values: Any) -> None:
+        self._queue.upload(block, values)
+
+    def tensor(self, block: Memory, layout: Layout) -> Any:
+        itemsize = np.dtype(layout.dtype).itemsize
+        return Buffer(block, layout.shape, layout.dtype, tuple(step * itemsize for step in layout.strides), layout.offset * itemsize)
+
+    def become(self, tensor: Any, block: Memory, layout: Layout) -> None:
+        names = ("memory", "shape", "dtype", "strides", "offset")
+        other = self.tensor(block, layout)
+        if any(getattr(tensor, name) != getattr(other, name) for name in names):
+            for name in (*names, "described"):
+                setattr(tensor, name, getattr(other, name))
+
+
+def test_random_calls_on_buffers_in_few_places(gpu: Device) -> None:
+    scene = Scene(Buffers(gpu), str(new_seed("replays")), gpu, largest=6)
+    scene.run(100, lambda result: result.numpy())
+    assert scene.outcomes["known"] + scene.outcomes["new, known"] > 5, scene.outcomes
 
 
 def test_random_calls_on_few_addresses(gpu: Device, driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:

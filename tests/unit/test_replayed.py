@@ -15,6 +15,7 @@ import pytest
 import portatile
 from portatile import device as devices
 from portatile.arguments import described
+from portatile.device.buffer import Buffer
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.runtime import perform
@@ -42,16 +43,16 @@ PRODUCTS: dict[str, Callable[[], Product]] = {
 }
 
 
-def described_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def described_calls(monkeypatch: pytest.MonkeyPatch, library: type[described.Library] = described.Torch) -> list[int]:
     """Notes each time that arrays are described."""
     notes: list[int] = []
-    usual = described.Torch.describe
+    usual: Any = library.describe
 
-    def describe(self: described.Torch, arrays: Any, key: list[object]) -> Any:
+    def describe(self: described.Library, arrays: Any, key: list[object]) -> Any:
         notes.append(len(arrays))
         return usual(self, arrays, key)
 
-    monkeypatch.setattr(described.Torch, "describe", describe)
+    monkeypatch.setattr(library, "describe", describe)
     return notes
 
 
@@ -139,6 +140,38 @@ def test_new_results_where_earlier_ones_lay_are_known_too(driver: FakeDriver, mo
     assert notes
 
 
+def buffers() -> list[Buffer]:
+    return [Buffer.empty((N, N), "float32", "cuda:0") for _ in range(3)]
+
+
+def test_buffers_are_known_until_they_lie_otherwise(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an output that is given and by new ones; other views of the same memory, and what was released, are looked at again."""
+    a, b, out = buffers()
+    for _ in range(8):
+        portatile.matmul(a, b, out=out)
+        portatile.matmul(a, b)
+    notes = described_calls(monkeypatch, described.Buffers)
+    for call in (lambda: portatile.matmul(a, b, out=out), lambda: portatile.matmul(a, b)):
+        driver.log.clear()
+        assert call().shape == (N, N)
+        assert [entry[0] for entry in driver.log if not isinstance(entry, Launched)] == ["cuGraphLaunch"]
+    assert portatile.matmul(a.T.T, b[:], out=out) is out, "views of just this call too"
+    assert not notes
+    upper, driver.log[:] = a[: N // 2], []
+    with pytest.raises(ArgumentError, match="must have shape"):
+        portatile.matmul(upper, b, out=out)
+    assert portatile.matmul(upper, b, out=out[: N // 2]).shape == (N // 2, N)
+    assert portatile.matmul(a.T, b, out=out) is out
+    with pytest.raises(ArgumentError, match="different libraries"):
+        portatile.matmul(a, Tensor((N, N), place=b.memory.handle))
+    assert len(notes) >= 3
+    a.release()
+    with pytest.raises(ArgumentError, match="given back"):
+        portatile.matmul(a, b, out=out)
+    again = buffers()[0]
+    assert portatile.matmul(again, b, out=out) is out
+
+
 @pytest.mark.parametrize("beginning", [4, 64])
 def test_arrays_that_are_not_aligned_are_known_too(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch, beginning: int) -> None:
     given = [Tensor((N, N), place=square().data_ptr() + beginning) for _ in range(3)]
@@ -221,6 +254,19 @@ def test_tensors_that_are_negated_lazily_are_copied(driver: FakeDriver) -> None:
         portatile.matmul(given[0], given[1], out=given[2])
 
 
+@pytest.mark.parametrize(
+    ("made_for", "like", "unlike"),
+    [("abb", ("oaa",), ("abo", "aob", "aaa")), ("aab", ("bbo",), ("abo", "aba")), ("aba", ("bab",), ("aab", "abb")),
+     ("aaa", ("bbb",), ("aab", "baa", "abo")), ("aabb", ("bboo",), ("abab", "aabo", "aaaa"))],
+)  # fmt: skip
+def test_operands_that_are_one_tensor_have_to_be_one_again(driver: FakeDriver, made_for: str, like: Any, unlike: Any) -> None:
+    tensors = {name: square() for name in "abo"}
+    check = described.Torch(Tensor).checking([tensors[name] for name in made_for])
+    assert check is not None
+    for names in (made_for, *like, *unlike):
+        assert check([tensors[name] for name in names]) == (names not in unlike)
+
+
 class Array:
     """An array of CuPy's, as far as anybody looks at one."""
 
@@ -271,6 +317,36 @@ def test_new_arrays_of_cupy_lie_on_the_device_of_the_operands(monkeypatch: pytes
         model = Made((4, 4), "float32")
         array, place = described.Cupy(Made).maker(model, None)(model)
         assert place == array.data.ptr == count
+
+
+def test_new_tensors_are_made_directly_on_the_current_device_alone(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On another device, and where memory is not contiguous or PyTorch lacks the function, by the operand's method."""
+    module: Any = sys.modules["torch"]
+    current = [0]
+    made: list[tuple[object, ...]] = []
+
+    def empty(*described: object) -> Tensor:
+        made.append(described)
+        return Tensor((N, N), place=1 << 40)
+
+    class OnGpu(Tensor):
+        is_cuda = True
+
+        def is_contiguous(self) -> bool:
+            return self._strides == (N, 1)
+
+    assert described.Torch(Tensor).maker(square(), None)(square())[1] != 1 << 40
+    monkeypatch.setattr(module._C._dynamo.guards, "_empty_strided_cuda", empty, raising=False)
+    monkeypatch.setattr(module._C, "_cuda_getDevice", lambda: current[0], raising=False)
+    model, transposed = OnGpu((N, N)), OnGpu((N, N), strides=(1, N))
+    make = described.Torch(OnGpu).maker(model, None)
+    assert make(model)[1] == 1 << 40
+    assert made.pop() == ((N, N), (N, 1), "torch.float32")
+    current[0] = 1
+    assert make(model)[1] != 1 << 40
+    current[0] = 0
+    assert described.Torch(OnGpu).maker(transposed, None)(model)[1] != 1 << 40
+    assert not made
 
 
 def test_another_stream_and_another_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,8 @@ def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
         raise
     except ValueError:  # rows of different lengths
         array = None
+    except (RuntimeError, TypeError):
+        array = numbers(taps, "taps")  # type: ignore[arg-type]  # which says what is wrong
     if array is not None and array.ndim < 2:
         return (one_filter(array),) * AXES
     rows = tuple(taps)  # type: ignore[arg-type]
@@ -82,9 +84,11 @@ def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
         raise
     except ValueError:
         raise ArgumentError(f"the rows of {name} are not equally long") from None
+    except (RuntimeError, TypeError) as error:  # an array of another library that is not on the host, say
+        raise ArgumentError(f"{name} is {described(values)}, which NumPy cannot read: {error}") from None
 
 
 def described(array: Any) -> str:
     """Type, shape and dtype of an array, for a message."""
-    shape = getattr(array, "shape", None)
-    return f"a {type(array).__name__}" + (f" of shape {tuple(shape)} and dtype {array.dtype}" if shape is not None else "")
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    return f"a {type(array).__name__}" + ("" if shape is None or dtype is None else f" of shape {tuple(shape)} and dtype {dtype}")

@@ -120,6 +120,8 @@ def check_orbitals(psi: Any, axes: int) -> None:
     """Raise ArgumentError for what is neither one orbital, a NumPy array or Buffer of so many ``axes``, nor a batch with one more."""
     if not isinstance(psi, (np.ndarray, Buffer)):
         raise ArgumentError(f"psi is a {type(psi).__name__}; pass a NumPy array or a portatile Buffer")
+    if isinstance(psi, Buffer):
+        check_alive(psi, "psi")
     check_dtype(psi.dtype, "psi")
     refuse_masks(psi, "psi")
     if psi.ndim not in (axes, axes + 1):

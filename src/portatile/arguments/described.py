@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,15 +24,14 @@ MASK = 127  # the alignment of an address is its lowest set bit, up to 64; 0 sta
 _SPACE = 48  # bits of an offset within a memory that has no address of its own; the bits above tell such memories apart
 
 
-Check = Callable[..., bool]
+Check = Callable[[Sequence[Any]], bool]
+"""Tells whether arrays are described as those that it was made for, all but their addresses."""
 Maker = Callable[[Any], tuple[Any, int]]
 """Gives a new array beside another one, and the address of its first element."""
 
 
 class Guard(NamedTuple):
-    """Knows arrays that are described as those that it was made for, and begin at multiples of 128 bytes: ``check(*arrays)`` of so many
-    compares all but addresses.
-    """
+    """Knows so many arrays that are described as those that it was made for, and begin at multiples of 128 bytes."""
 
     check: Check
     locate: Callable[[Any], int]
@@ -41,7 +40,7 @@ class Guard(NamedTuple):
     def places(self, arrays: Sequence[Any]) -> list[int] | None:
         """The addresses of such arrays; None for others."""
         try:
-            if len(arrays) != self.number or not self.check(*arrays):
+            if len(arrays) != self.number or not self.check(arrays):
                 return None
             places = list(map(self.locate, arrays))
         except (AttributeError, TypeError):  # arrays of another library
@@ -59,6 +58,7 @@ class Library(ABC):
     guards = False  # whether ``checking`` may give something
     locate: Callable[[Any], int]  # as ``place``, sooner; for libraries that have guards
     streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
+    mixed = False  # whether some of its arrays lie on the host
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -123,8 +123,16 @@ class Numpy(Library):
         return places
 
 
+def _address(array: Buffer) -> int:
+    """The address of a Buffer's first element; raises TypeError for one that was released, or whose memory has no address."""
+    return array.memory.handle + array.offset  # type: ignore[no-any-return]
+
+
 class Buffers(Library):
     """portatile's own arrays."""
+
+    guards = True
+    locate = staticmethod(_address)
 
     def place(self, array: Any) -> int:
         base = array.memory.handle
@@ -144,6 +152,13 @@ class Buffers(Library):
             places.append(base + array.offset)
             key.append(array.described or _described(array, base))
         return places
+
+    def checking(self, arrays: Sequence[Any]) -> Check | None:
+        """By the descriptions that Buffers keep; none of memory that has no address."""
+        expected = [array.described for array in arrays]
+        if None in expected or any(type(array.memory.handle) is not int for array in arrays):
+            return None
+        return lambda given: [array.described or _described(array, array.memory.handle) for array in given] == expected
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape, dtype, strides, nbytes, allocate = made.shape, made.dtype, made.strides, made.nbytes, made.device.allocate
@@ -170,7 +185,7 @@ BUFFERS = Buffers(Buffer)
 class Torch(Library):
     """PyTorch's tensors, and parameters of its modules."""
 
-    streams = True
+    streams = mixed = True
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)
@@ -179,7 +194,9 @@ class Torch(Library):
         self._kinds = {plain, getattr(getattr(torch, "nn", None), "Parameter", kind)}
         bindings, self._gradients = torch._C, torch.is_grad_enabled
         self._stream = getattr(bindings, "_cuda_getCurrentRawStream", None)
-        self._guards = getattr(getattr(getattr(bindings, "_dynamo", None), "guards", None), "TensorGuards", None)
+        internal = getattr(getattr(bindings, "_dynamo", None), "guards", None)  # what code that torch.compile generates calls
+        self._guards = getattr(internal, "TensorGuards", None)
+        self._empty = getattr(internal, "_empty_strided_cuda", None)  # without the dispatcher, which takes longer than the allocation
         self._forward = getattr(getattr(torch, "autograd", None), "forward_ad", None)
         self._watched = watching()
         self.guards = self._guards is not None
@@ -215,18 +232,22 @@ class Torch(Library):
             others = self.checking([arrays[at] for at in places])
             if others is None:
                 return None
-            return lambda *given: (
-                all(given[at] is one for at, one in zip(first, given, strict=True)) and others(*[given[at] for at in places])
+            (again, before), *more = [(at, place) for at, place in enumerate(first) if place < at]
+            if not more and len(places) > 1:  # an output that is an operand
+                pick = itemgetter(*places)
+                return lambda given: given[again] is given[before] and others(pick(given))
+            return lambda given: (
+                all(given[at] is one for at, one in zip(first, given, strict=True)) and others([given[at] for at in places])
             )
         sizes, strides = [list(array.shape) for array in arrays], [list(array.stride()) for array in arrays]
         try:
-            guards: Check = self._guards(*arrays, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+            guards = self._guards(*arrays, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
             if not guards(*arrays):
                 return None
         except (RuntimeError, TypeError):  # no public interface: another version may ask for more
             return None
         forward = self._forward
-        return guards if forward is None else lambda *given: forward._current_level < 0 and guards(*given)
+        return (lambda given: guards(*given)) if forward is None else (lambda given: forward._current_level < 0 and guards(*given))
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape = tuple(made.shape)
@@ -237,7 +258,18 @@ class Torch(Library):
             array = model.new_empty(shape)
             return array, array.data_ptr()
 
-        return make
+        empty = self._empty
+        if empty is None or not made.is_cuda or not made.is_contiguous():
+            return make
+        strides, dtype, place, current = tuple(made.stride()), made.dtype, made.get_device(), sys.modules["torch"]._C._cuda_getDevice
+
+        def make_there(model: Any) -> tuple[Any, int]:
+            if current() != place:  # which ``empty`` takes
+                return make(model)
+            array = empty(shape, strides, dtype)
+            return array, array.data_ptr()
+
+        return make_there
 
     def stream(self, array: Any) -> int:
         if self._stream is not None:
@@ -282,7 +314,7 @@ class Cupy(Library):
         """By what a function of C reads of an array at once."""
         seen = attrgetter("__class__", "shape", "strides", "dtype", "data.device_id")
         expected = list(map(seen, arrays))
-        return lambda *given: list(map(seen, given)) == expected
+        return lambda given: list(map(seen, given)) == expected
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         create, shape, dtype = self.kind, tuple(made.shape), made.dtype

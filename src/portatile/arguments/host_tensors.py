@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ def is_host_tensor(array: Any) -> bool:
     """Whether it is a PyTorch tensor in the host's memory."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
-    return kind is not None and isinstance(array, kind) and getattr(array.device, "type", "") == "cpu"
+    return kind is not None and isinstance(array, kind) and getattr(array, "is_cpu", False)
 
 
 def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
@@ -31,8 +31,7 @@ def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Res
 
     @wraps(compute)
     def either(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
-        kind: Any = getattr(sys.modules.get("torch"), "Tensor", None)
-        if kind is not None and any(isinstance(value, kind) and is_host_tensor(value) for value in (*arguments, *keywords.values())):
+        if "torch" in sys.modules and (any(map(is_host_tensor, arguments)) or any(map(is_host_tensor, keywords.values()))):
             return cast(_Result, through(compute, *arguments, **keywords))
         return compute(*arguments, **keywords)
 
@@ -54,6 +53,7 @@ def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> An
     Raises ArgumentError for tensors that NumPy cannot see, and for those whose gradients would be lost.
     """
     tensors: dict[int, tuple[Any, Any]] = {}  # what the caller passed for each array, by its identity
+    seen: dict[int, Any] = {}  # the array of each tensor, by its identity
 
     def arrays(value: Any) -> Any:
         if type(value) is tuple:
@@ -61,9 +61,9 @@ def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> An
         if not is_host_tensor(value):
             tensors[id(value)] = value, value  # an output of NumPy's is returned as it is
             return value
-        array = next((array for array, tensor in tensors.values() if tensor is value), None)
+        array = seen.get(id(value))
         if array is None:
-            array = _array(value)
+            array = seen[id(value)] = _array(value)
             tensors[id(array)] = array, value
         return array
 
@@ -79,16 +79,22 @@ def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> An
 
 def _array(tensor: Any) -> Any:
     """The NumPy array over a tensor's memory; of a lazily conjugated or negated one, over a copy that cannot be written."""
-    torch = sys.modules["torch"]
-    name = str(tensor.dtype).removeprefix("torch.")
     try:
         plain = resolved(without_gradients(tensor))
-        array = plain.view(getattr(torch, _BITS[name])).numpy().view(ELEMENTS[name].numpy) if name in _BITS else plain.numpy()
+        bits = _exchanged(tensor.dtype)
+        array = plain.numpy() if bits is None else plain.view(bits[0]).numpy().view(bits[1])
     except (RuntimeError, TypeError) as error:
         raise ArgumentError(f"a tensor that NumPy cannot read: {error}") from None
-    if tensor.is_conj() or tensor.is_neg():
+    if plain is not tensor and (tensor.is_conj() or tensor.is_neg()):
         array.flags.writeable = False
     return array
+
+
+@cache
+def _exchanged(dtype: Any) -> tuple[Any, np.dtype[Any]] | None:
+    """PyTorch's integers as which tensors of a ``dtype`` go to NumPy, and its own type there; None where NumPy takes it as it is."""
+    name = str(dtype).removeprefix("torch.")
+    return (getattr(sys.modules["torch"], _BITS[name]), ELEMENTS[name].numpy) if name in _BITS else None
 
 
 def _tensor(array: Any) -> Any:

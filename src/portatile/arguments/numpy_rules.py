@@ -146,6 +146,8 @@ def _library(a: Any, b: Any, out: Any) -> Converter | None:
         if converters[-1] is None:
             raise matrices.unknown(out, "out")
     if any(converter is not converters[0] for converter in converters):
+        if not any(isinstance(array, np.ndarray) for array in (a, b, out)):
+            raise ArgumentError(f"the arrays are of different libraries ({kinds}); Buffer.wrap shows another library's, without a copy")
         raise ArgumentError(f"the arrays lie in different places ({kinds}); move them to one, by Buffer.from_numpy or .numpy()")
     return converters[0]
 

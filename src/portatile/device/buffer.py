@@ -74,11 +74,11 @@ class Buffer:
         return cls(_device(device).allocate(nbytes), sizes, kind)
 
     @classmethod
-    def over(cls, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]) -> Buffer:
-        """An array at the beginning of ``memory``, without checks: the fast constructor for results."""
-        buffer = cls.__new__(cls)
-        buffer.memory, buffer.shape, buffer.dtype, buffer.strides, buffer.offset, buffer.described = memory, shape, dtype, strides, 0, None
-        return buffer
+    def over(cls, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...], offset: int = 0) -> Buffer:
+        """An array over ``memory``, without checks: the fast constructor for results."""
+        made = cls.__new__(cls)
+        made.memory, made.shape, made.dtype, made.strides, made.offset, made.described = memory, shape, dtype, strides, offset, None
+        return made
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
@@ -132,7 +132,7 @@ class Buffer:
     @property
     def T(self) -> Buffer:
         """The transposed view."""
-        return Buffer(self.memory, self.shape[::-1], self.dtype, self.strides[::-1], self.offset)
+        return Buffer.over(self.memory, self.shape[::-1], self.dtype, self.strides[::-1], self.offset)
 
     @property
     def mT(self) -> Buffer:

@@ -46,7 +46,11 @@ def caller_stream(array: Any) -> int:
 
 def watching() -> Callable[[], bool]:
     """What tells whether PyTorch may transform or record what this thread computes: tangents, ``torch.func``, ``torch.jit.trace``."""
-    torch: Any = sys.modules["torch"]
+    return _watching(sys.modules["torch"])
+
+
+@cache
+def _watching(torch: Any) -> Callable[[], bool]:
     try:
         forward, tracing, stack = torch.autograd.forward_ad, torch._C._get_tracing_state, torch._C._functorch.peek_interpreter_stack
     except AttributeError:  # no public interface

@@ -91,9 +91,12 @@ class Compiled:
         would be right.
         """
         if not named and len(operands) == self._inputs:  # most calls
-            if self._replays.known and out is not None and self._replays.run((*operands, out), self._usual, (), None):
+            if out is None:
+                if self._replays.made and (made := self._replays.make(operands, self._usual, (), None)) is not None:
+                    return made
+            elif self._replays.known and self._replays.run((*operands, out), self._usual, (), None):
                 return out
-            return self._recorder.call(self._plan, operands, self._usual, (), out, None)
+            return self._recorder.look_up(self._plan, operands, self._usual, (), out, None)
         if len(operands) > len(self._names):
             raise ArgumentError(f"{len(operands)} operands; {self._workload.name} has {len(self._names)}: {', '.join(self._names)}")
         given = dict(zip(self._names, operands, strict=False))
@@ -107,6 +110,8 @@ class Compiled:
     def _plan(self, call: RoutineCall) -> Planned:
         """The one request of a call, its arrays in order; raises ArgumentError for what does not fit."""
         given = {name: array for name, array in zip(self._order, call.arrays, strict=False) if array is not None}
+        if call.out is not None:
+            given[self._output] = call.out
         scalars = dict(zip(self._scalars, call.factors, strict=True))
         read = self._reads(scalars)
         stored = [self._operand(name, given, needed) for name, needed in zip(self._order[:-1], read, strict=False)]

@@ -112,6 +112,7 @@ def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buf
 
 def check_out(out: Buffer, wanted: tuple[int, ...], psi: Buffer) -> None:
     """Raise ArgumentError where a result of the shape ``wanted`` cannot go to ``out``."""
+    checks.check_alive(out, "out")
     contiguous = out.strides == packed(out.shape, out.dtype.itemsize)
     if out.shape != wanted or out.dtype != psi.dtype or out.device is not psi.device or not contiguous:
         raise ArgumentError(f"out is {described(out)}; the result is a C-contiguous Buffer of {wanted} {psi.dtype} on {psi.device.info.id}")
@@ -134,10 +135,9 @@ def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
         return np.ascontiguousarray(psi).reshape(psi.shape[0], prod(rest)), rest
     if psi.ndim == 2:
         return psi, rest
-    flat = Buffer(psi.memory, (psi.shape[0], prod(rest)), psi.dtype, None, psi.offset)
-    if psi.size and psi.strides != Buffer(psi.memory, psi.shape, psi.dtype, None, psi.offset).strides:
+    if psi.size and psi.strides != packed(psi.shape, psi.dtype.itemsize):
         raise ArgumentError("psi is a Buffer that is not C-contiguous; one of two dimensions may be padded, others may not")
-    return flat, rest
+    return Buffer(psi.memory, (psi.shape[0], prod(rest)), psi.dtype, None, psi.offset), rest
 
 
 def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -> Any:

@@ -127,6 +127,7 @@ def _plan(separable_filter: SeparableFilter, batch: bool, call: RoutineCall) -> 
         check_volume(array, out)
     is_foreign = foreign.is_foreign(array)
     buffer = Buffer.wrap(array) if is_foreign else array
+    checks.check_alive(buffer, "psi")
     if out is None or is_foreign == foreign.is_foreign(out):
         planned = _plan_at_once(array, buffer, separable_filter, call)
         if planned is not None or batch:

@@ -7,18 +7,23 @@ where they lie: the call queues the work on the caller's current stream, does no
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy import ndarray
 
+from portatile.runtime.numpy_products import PLAIN
 from portatile.runtime.numpy_products import product as numpy_product
 from portatile.runtime.numpy_products import scaled as numpy_scaled
+from portatile.runtime.replayed import replays_of
 
 if TYPE_CHECKING:
     from portatile.arguments.checks import Precision
     from portatile.arguments.letters import Trans
     from portatile.arguments.matrices import Array
     from portatile.device import Selector
+
+_AS_THEY_ARE = ("N", "N")  # the transpositions of matmul
+_MATMULS, _GEMMS = replays_of("matmul"), replays_of("gemm")
 
 
 def matmul(
@@ -63,11 +68,22 @@ def matmul(
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
-    if type(a) is ndarray and type(b) is ndarray and device is None and dtype is None and precision is None:
-        product: Array | None = numpy_product(a, b, out)
-        if product is not None:
-            return product
-    return cast("Array", _products().matmul(a, b, out, dtype, precision, device))
+    product: Array | None
+    if dtype is None and precision is None:
+        if type(a) is ndarray:
+            if type(b) is ndarray and device is None:
+                product = numpy_product(a, b, out)
+                if product is not None:
+                    return product
+        elif out is not None:
+            if _MATMULS.known and _MATMULS.run((a, b, out), PLAIN, _AS_THEY_ARE, device):
+                return out
+        elif _MATMULS.made:
+            product = _MATMULS.make((a, b), PLAIN, _AS_THEY_ARE, device)
+            if product is not None:
+                return product
+    product = _products().matmul(a, b, out, dtype, precision, device)
+    return product
 
 
 def gemm(
@@ -112,14 +128,26 @@ def gemm(
     """
     factors = (alpha, beta) if type(alpha) is type(beta) is float else _products().factors(alpha, beta)
     arrays, trans = (a, b) if c is None else (a, b, c), (trans_a, trans_b)
+    product: Array | None
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
         options = bias, scale_a, scale_b, activation, dtype, precision
-        return cast("Array", _products().with_epilogue(arrays, factors, trans, options, out, device))
-    if type(a) is ndarray and type(b) is ndarray and device is None and dtype is None and precision is None:
-        product = numpy_scaled(a, b, c, factors, trans, out)
-        if product is not None:
-            return cast("Array", product)
-    return cast("Array", _products().gemm(arrays, factors, trans, dtype, precision, out, device))
+        product = _products().with_epilogue(arrays, factors, trans, options, out, device)
+        return product
+    if dtype is None and precision is None:
+        if type(a) is ndarray:
+            if type(b) is ndarray and device is None:
+                product = numpy_scaled(a, b, c, factors, trans, out)
+                if product is not None:
+                    return product
+        elif out is not None:
+            if _GEMMS.known and _GEMMS.run((*arrays, out), factors, trans, device):
+                return out
+        elif _GEMMS.made:
+            product = _GEMMS.make(arrays, factors, trans, device)
+            if product is not None:
+                return product
+    product = _products().gemm(arrays, factors, trans, dtype, precision, out, device)
+    return product
 
 
 @cache

@@ -7,8 +7,10 @@ from functools import partial
 from math import prod
 from typing import Any, cast
 
+import numpy as np
+
 from portatile import dtypes
-from portatile.arguments import checks, letters, numpy_rules, outputs, stacks
+from portatile.arguments import checks, host_tensors, letters, numpy_rules, outputs, stacks
 from portatile.arguments.checks import Precision
 from portatile.arguments.letters import letter
 from portatile.arguments.matrices import Array
@@ -16,24 +18,33 @@ from portatile.arguments.stacks import StackedProduct
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
-from portatile.runtime import numpy_converted
+from portatile.runtime import numpy_converted, numpy_products
+from portatile.runtime.numpy_products import PLAIN
 from portatile.runtime.recorded import Converted, Planned, Recorder
+from portatile.runtime.replayed import replays_of
 from portatile.runtime.request import Request, RoutineCall
 from portatile.workloads import precisions
 
-PLAIN = (1.0, 0.0)  # alpha and beta of a product
-
 
 def matmul(a: Array, b: Array, out: Array | None, dtype: Any, precision: Precision | None, device: Selector | None) -> Array:
-    """``routines.gemm.matmul`` of what ``numpy_products`` has left."""
-    if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST and device is None and dtype is None and precision is None:
-        product = numpy_converted.product(a, b, out)
-        if product is not None:
-            return cast(Array, product)
-    options: tuple[Any, ...] = ("N", "N")
-    if dtype is not None or precision is not None:
-        options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
+    """``routines.gemm.matmul`` of what ``numpy_products`` and the replays have left."""
+    if dtype is None and precision is None and device is None:
+        if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST:
+            product = numpy_converted.product(a, b, out)
+            if product is not None:
+                return cast(Array, product)
+        elif host_tensors.is_host_tensor(a):
+            return cast(Array, host_tensors.through(_of_arrays, a, b, out))
+    if dtype is None and precision is None:
+        return cast(Array, _PRODUCTS.look_up(_plan_product, (a, b), PLAIN, ("N", "N"), out, device))
+    options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
     return cast(Array, _PRODUCTS.call(_plan_product, (a, b), PLAIN, options, out, device))
+
+
+def _of_arrays(a: Any, b: Any, out: Any) -> Any:
+    """``matmul`` of the arrays behind CPU tensors."""
+    product = numpy_products.product(a, b, out) if type(a) is type(b) is np.ndarray else None
+    return matmul(a, b, out, None, None, None) if product is None else product
 
 
 def factors(alpha: Any, beta: Any) -> tuple[complex, complex]:
@@ -50,8 +61,19 @@ def gemm(
     out: Any,
     device: Selector | None,
 ) -> Any:
-    """``routines.gemm.gemm`` of what ``numpy_products`` has left, without an epilogue."""
-    return _RECORDER.call(_plan, arrays, factors, _options(trans, factors, dtype, precision), out, device)
+    """``routines.gemm.gemm`` of what ``numpy_products`` and the replays have left, without an epilogue."""
+    if dtype is None and precision is None and device is None and host_tensors.is_host_tensor(arrays[0]):
+        a, b, c = arrays if len(arrays) == 3 else (*arrays, None)
+        return host_tensors.through(partial(_scaled_of_arrays, factors, trans), a, b, c, out)
+    options = _options(trans, factors, dtype, precision)
+    find = _RECORDER.look_up if options is trans else _RECORDER.call
+    return find(_plan, arrays, factors, options, out, device)
+
+
+def _scaled_of_arrays(factors: tuple[complex, complex], trans: tuple[str, str], a: Any, b: Any, c: Any, out: Any) -> Any:
+    """``gemm`` of the arrays behind CPU tensors."""
+    product = numpy_products.scaled(a, b, c, factors, trans, out) if type(a) is type(b) is np.ndarray else None
+    return gemm((a, b) if c is None else (a, b, c), factors, trans, None, None, out, None) if product is None else product
 
 
 def with_epilogue(
@@ -151,5 +173,6 @@ def _goes_one_by_one(a: Any, b: Any, precision: str) -> bool:
     return precisions.one_by_one(precision, name_of(a.dtype), prod(a.shape[-2:]) * max(b.shape[-2:]))
 
 
-_RECORDER = Recorder(("alpha", "beta"), product=True)
-_PRODUCTS = Recorder(("alpha", "beta"), product=True)  # matmul's, which does not take the same arrays in the same way
+_RECORDER = Recorder(("alpha", "beta"), product=True, replays=replays_of("gemm"))
+# matmul's, which does not take the same arrays in the same way
+_PRODUCTS = Recorder(("alpha", "beta"), product=True, replays=replays_of("matmul"))

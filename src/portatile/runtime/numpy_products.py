@@ -27,7 +27,7 @@ _EACH = 4000  # multiply-adds that take as long as what NumPy does beside them f
 _MOST = 4096  # entries of each table below
 _TINY = 1 << 14  # multiply-adds
 _LETTERS = ("N", "T", "C")
-_PLAIN = (1.0, 0.0)  # factors of a product
+PLAIN = (1.0, 0.0)  # factors of a product
 _MODERATE = float(np.finfo(np.float32).max)  # factors beyond it are left to the routine, as kernels take them in the type of the matrices
 
 DTYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
@@ -144,11 +144,11 @@ def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tupl
     alpha, beta = factors
     if not (type(alpha) is type(beta) is float) or (c is None and beta != 0):
         return None
-    if factors != _PLAIN and not (alpha != 0 and -_MODERATE < alpha < _MODERATE and -_MODERATE < beta < _MODERATE):
+    if factors != PLAIN and not (alpha != 0 and -_MODERATE < alpha < _MODERATE and -_MODERATE < beta < _MODERATE):
         return None
     if compute is _UNSEEN:
         return _first_scaled(form, (a, b, c), factors, trans, out)
-    return _silent.run(compute, a, b, out) if factors == _PLAIN else _silent.run(finished, compute, a, b, c, factors, out)
+    return _silent.run(compute, a, b, out) if factors == PLAIN else _silent.run(finished, compute, a, b, c, factors, out)
 
 
 _ALIGNED, _OWNED, _WRITEABLE = 0x100, 0x4, 0x400  # NumPy's flags, by number: all of an array's at once

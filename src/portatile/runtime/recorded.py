@@ -57,10 +57,17 @@ class Recorder:
 
     Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
     tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it; ``host`` tells what else is computed on the host.
-    ``call`` tries ``replays`` first, as may its caller. Safe to call from several threads.
+    ``call`` tries ``replays`` first; a caller that has tried them goes on with ``look_up``. Safe to call from several threads.
     """
 
-    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False, host: HostRoutine | None = None) -> None:
+    def __init__(
+        self,
+        factors: tuple[str, ...],
+        lasting: bool = False,
+        product: bool = False,
+        host: HostRoutine | None = None,
+        replays: Replays | None = None,
+    ) -> None:
         self._factors, self._product, self._host = factors, product, host
         self._known: dict[tuple[object, ...], RecordedCall] = {}
         # the latest look-up: comparing lists is faster than hashing a tuple
@@ -69,7 +76,7 @@ class Recorder:
         self._in_turn = 0  # look-ups that were equal to the latest
         # after many such look-ups: the beginning of their key, the guard that knows the rest, and the recorded call
         self._guarded: tuple[list[object], Guard, RecordedCall] | None = None
-        self.replays = Replays()
+        self.replays = replays or Replays()
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
         if not lasting:
             forgetting.append(self._forget)
@@ -85,13 +92,19 @@ class Recorder:
                 return made
         elif self.replays.known and self.replays.run((*arrays, out), factors, options, device):
             return out
+        return self.look_up(plan, arrays, factors, options, out, device)
+
+    def look_up(
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
+    ) -> Any:
+        """As ``call``, without a look at the replays: by the description of the arrays."""
         if self._host is not None and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
             return result
         if type(device) is list:
             device = tuple(device)  # by which a call can be found again
         kind = type(arrays[0])
         library = described.known.get(kind) or described.library_of(kind)
-        if library is None:
+        if library is None or (library.mixed and host_tensors.is_host_tensor(arrays[0])):
             return self._first(plan, RoutineCall(arrays, factors, options, out, device), None, None)
         all_arrays = arrays if out is None else (*arrays, out)
         try:

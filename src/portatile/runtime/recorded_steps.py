@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ class RecordedSteps:
 
     def guard(self, library: Library, arrays: Sequence[Any]) -> Guard | None:
         """What knows arrays like these of this call sooner than their description; None where there is nothing such."""
-        if any(library.place(array) & MASK for array in arrays):
+        if self._unchecked or any(library.place(array) & MASK for array in arrays):
             return None
         check = self._check(library, arrays)
         return None if check is None else Guard(check, library.locate, len(arrays))
@@ -131,7 +132,7 @@ class RecordedSteps:
             return None
         checks = self._checks.setdefault(len(arrays), [])
         for at, check in enumerate(checks):
-            if check(*arrays):
+            if check(arrays):
                 checks.insert(0, checks.pop(at))
                 return check
         made = library.checking(arrays)
@@ -153,10 +154,11 @@ class RecordedSteps:
         if check is None or again is None or (number := stream()) == THREAD_STREAM:  # of which the number does not say which it is
             return
         replay = Replay(factors, like(factors), self._options, self._selected, check, stream, number, self._engine, again, self)
+        kind, locate = type(arrays[0]), library.locate
         if given:
-            self.replays.keep(places, replay)
+            self.replays.keep(kind, locate, places, replay)
         else:
-            self.replays.keep_made(places, replay, self._make, self.repeat)
+            self.replays.keep_made(kind, locate, places, replay, self._make, partial(self.repeat, library))
 
 
 def record(

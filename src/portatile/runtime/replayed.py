@@ -1,16 +1,23 @@
-"""Calls on the very arrays of before that have become graphs: one look-up by addresses, one check of the arrays, one launch."""
+"""Calls on the very arrays of before that have become graphs: one look-up by addresses, one check of the arrays, one launch.
+
+Nothing of the package is imported: routines look here before they load what plans their calls.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from portatile.arguments import described
-from portatile.arguments.described import Check, Maker
-from portatile.device import Selector
-from portatile.runtime.engine import Engine
+if TYPE_CHECKING:
+    from portatile.arguments.described import Check, Maker
+    from portatile.device import Selector
+    from portatile.runtime.engine import Engine
+
+Locate = Callable[[Any], int]
+"""Gives the address of an array of a library."""
 
 _MOST = 256  # calls of a routine, as many as a device has graphs
 _RESULTS = 16  # places of new results of one call
@@ -20,7 +27,7 @@ _RESULTS = 16  # places of new results of one call
 class Replay:
     """A call that ran as a graph, with this very tuple of ``factors`` or others ``like`` them, while ``stream()`` gave ``number``.
 
-    ``check(*arrays)`` tells whether arrays at the same addresses are described as those of the call were. ``again()`` makes the call again;
+    ``check(arrays)`` tells whether arrays at the same addresses are described as those of the call were. ``again()`` makes the call again;
     it returns False, with nothing done, where it no longer can. ``kept`` is what it needs alive.
     """
 
@@ -37,11 +44,15 @@ class Replay:
 
     def matches(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
         """Whether a call on arrays at these addresses is this one."""
-        if options != self.options or device != self.device:
-            return False
-        if factors is not self.factors and not self.like(factors):
-            return False
-        return self.check(*arrays) and self.stream() == self.number and self.engine.device.generation == self.engine.generation
+        engine = self.engine
+        return (
+            options == self.options
+            and device == self.device
+            and (factors is self.factors or self.like(factors))
+            and self.check(arrays)
+            and self.stream() == self.number
+            and engine.device.generation == engine.generation
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +82,21 @@ class Replays:
     """The calls of one routine that have become graphs, by the addresses of their arrays and factors: ``known`` with the output's address,
     ``made`` without one.
 
-    They are empty where arrays are of a library that has no checks, and then there is no need to ``run`` and ``make``.
+    While one of the two is empty there is no need to ``run`` or to ``make``.
     """
 
     def __init__(self) -> None:
         self.known: dict[tuple[Any, ...], Replay] = {}
         self.made: dict[tuple[Any, ...], _Made] = {}
+        self._locate: dict[type, Locate] = {}  # by the type of a call's first array
 
     def run(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
         """Whether the call was made; False, with nothing done, for one that has not become a graph."""
-        library = described.known.get(type(arrays[0]))
-        if library is None or not library.guards:
+        locate = self._locate.get(type(arrays[0]))
+        if locate is None:
             return False
         try:
-            known = self.known.get((*map(library.locate, arrays), *factors))
+            known = self.known.get((*map(locate, arrays), *factors))
             if known is None or not known.matches(arrays, factors, options, device):
                 return False
         except (AttributeError, RuntimeError, TypeError, struct.error):  # arrays of several kinds, factors that are no real numbers
@@ -94,11 +106,11 @@ class Replays:
 
     def make(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> Any:
         """The new result of a call; None for one that has not become a graph."""
-        library = described.known.get(type(arrays[0]))
-        if library is None or not library.guards:
+        locate = self._locate.get(type(arrays[0]))
+        if locate is None:
             return None
         try:
-            places = list(map(library.locate, arrays))
+            places = list(map(locate, arrays))
             known = self.made.get((*places, *factors))
             if known is None or not known.replay.matches(arrays, factors, options, device):
                 return None
@@ -110,15 +122,16 @@ class Replays:
             with known.replay.engine.lock:
                 if again():
                     return out
-        return known.call(library, arrays, factors, None, places, made)
+        return known.call(arrays, factors, None, places, made)
 
-    def keep(self, places: list[int], replay: Replay) -> None:
-        """Have ``run`` know the call that was made on arrays at these addresses."""
+    def keep(self, kind: type, locate: Locate, places: list[int], replay: Replay) -> None:
+        """Have ``run`` know the call that was made on arrays at these addresses, the first one of this type, as ``locate`` gives them."""
         if len(self.known) >= _MOST:
             self.known.clear()
+        self._locate[kind] = locate
         self.known[*places, *replay.factors] = replay
 
-    def keep_made(self, places: list[int], replay: Replay, make: Maker, call: Callable[..., Any]) -> None:
+    def keep_made(self, kind: type, locate: Locate, places: list[int], replay: Replay, make: Maker, call: Callable[..., Any]) -> None:
         """Have ``make`` know the call, whose new result ``make`` gave; it lies at the last of the addresses."""
         key = *places[:-1], *replay.factors
         known = self.made.get(key)
@@ -129,8 +142,16 @@ class Replays:
         if len(known.again) >= _RESULTS:
             known.again.clear()
         known.again[places[-1]] = replay.again
+        self._locate[kind] = locate
 
     def clear(self) -> None:
         """Forget all."""
         self.known.clear()
         self.made.clear()
+        self._locate.clear()
+
+
+@cache
+def replays_of(routine: str) -> Replays:
+    """The calls of a routine that have become graphs."""
+    return Replays()

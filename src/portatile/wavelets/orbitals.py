@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.arguments import checks, foreign
-from portatile.arguments.axes import AXES, Boundary, described, kinds
+from portatile.arguments.axes import AXES, Boundary, described, kinds, numbers
 from portatile.arguments.host_tensors import taken
 from portatile.arguments.matrices import Array
 from portatile.device import Selector
@@ -162,7 +162,7 @@ def density(
 def _weights(given: Any, occupation: Sequence[float] | None) -> list[Any]:
     """The occupation of each orbital, 1 where none is given; raises ArgumentError where there are not as many as orbitals."""
     count = given.shape[0] if len(given.shape) > AXES else 1
-    many = [1.0] * count if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
+    many = [1.0] * count if occupation is None else np.atleast_1d(numbers(occupation, "occupation")).ravel().astype(object)
     weights = [checks.factor(weight, "occupation") for weight in many]
     if not count or len(weights) != count:
         raise ArgumentError(
@@ -279,3 +279,5 @@ def _check_potential(psi: Any, potential: Any, boundary: Boundary | Sequence[Bou
     if not isinstance(potential, kind) or tuple(potential.shape) != shape or potential.dtype != psi.dtype:
         have = described(potential)
         raise ArgumentError(f"the potential is {have}; with this psi it must be a {named} of shape {shape} and dtype {psi.dtype}")
+    if isinstance(potential, Buffer):
+        checks.check_alive(potential, "the potential")
