@@ -47,7 +47,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> portatile.Kernel:
 def test_metrics_timeout_and_options_of_the_strategy(kernel: portatile.Kernel) -> None:
     result = kernel.tune(
         "3",
-        timeout=5,
+        timeout=3,
         strategy="genetic",
         strategy_options={"population": 2},
         metrics={"GB/s": "8 * n / time / 1e9", "items": lambda n, work: n / work},
