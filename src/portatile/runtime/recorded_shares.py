@@ -53,7 +53,7 @@ def record_shared(
     library: Library, call: RoutineCall, result: Any, requests: Sequence[Request], names: tuple[str, ...]
 ) -> RecordedShare | None:
     """The record of a call whose scalars have these names; None where it is more than one problem in known parts, with a new result."""
-    if len(requests) != 1 or call.out is not None or not library.on_host:
+    if len(requests) != 1 or call.out is not None or not library.on_host or not result.flags.c_contiguous:
         return None
     (request,) = requests
     key = parts_known(request)
