@@ -31,7 +31,7 @@ _BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has
 _HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
 _DIVIDED = 1.1  # times what the estimate of all variants expects of a product: as much as of whole tiles here, seen over orders
 _FOLDED = 1.05  # times the estimate of a whole product and its fold: what both products at once may come to
-_LONG = 1e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
+_LONG = 2e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
 _SUSTAINED, _NEAR = 0.93, 0.85  # ... this part of a multiprocessor's but for their copies, from this part of which on they do
 _DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its area: they draw power that multiply-adds would use
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
@@ -93,8 +93,10 @@ class _Triangle:
         return operands * 2e-6 * self.order * self.problem.sizes["k"] * self.problem.itemsize / self.costs.packed
 
     def tails(self, tile: GpuTile, rate: float, point: Gpu, like: Gpu, *, products: int = 1) -> Iterator[tuple[float, Found]]:
-        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are."""
-        if point.PACK_A or point.PACK_B or point.KG > 1:
+        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are, where the power limit binds: what
+        takes less time is slower by another launch.
+        """
+        if point.PACK_A or point.PACK_B or point.KG > 1 or not _drawn(self.problem):
             return
         for other, its_rate in self.tiles():
             smaller = _staged(other.point, like)
