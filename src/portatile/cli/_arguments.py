@@ -165,17 +165,15 @@ def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: str, rng: np.ran
         return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
     if fill in ("zeros", "ones"):
         return np.full(shape, fill == "ones", dtype)
-    try:
-        return np.full(shape, _number(fill, dtype), dtype)
-    except ValueError as error:
-        raise ValueError(f"{error}, and none of {', '.join(_FILLS)}") from None
+    return np.full(shape, _number(fill, dtype, f", and none of {', '.join(_FILLS)}"), dtype)
 
 
-def _number(text: str, dtype: np.dtype[Any]) -> Any:
+def _number(text: str, dtype: np.dtype[Any], nor: str = "") -> Any:
+    """A number of the type. ``nor`` ends the message where it is none."""
     try:
         number = float(text) if dtype.kind == "f" else int(text, 0)
     except ValueError:
-        raise ValueError(f"{text!r} is no {'number' if dtype.kind == 'f' else 'whole number'}") from None
+        raise ValueError(f"{text!r} is no {'number' if dtype.kind == 'f' else 'whole number'}{nor}") from None
     if dtype.kind == "f" and math.isfinite(number) and abs(number) > float(np.finfo(dtype).max):
         raise ValueError(f"{text} is beyond the largest {dtype}, {np.finfo(dtype).max:.4g}; inf means infinity")
     if dtype.kind in "iu" and not np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
