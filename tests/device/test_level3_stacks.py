@@ -143,6 +143,8 @@ def test_no_matrices_at_all(device: Device) -> None:
     empty = np.ones((0, 4, 4), np.float32)
     assert portatile.trsm(empty, empty, device=device.info.id).shape == (0, 4, 4)
     assert portatile.syrk(empty, device=device.info.id).shape == (0, 4, 4)
+    with pytest.raises(ArgumentError, match="a is float32 and the output float64"):
+        portatile.trsm(empty, empty, out=np.ones((0, 4, 4)), device=device.info.id)
     assert not portatile.syrk(np.ones((2, 3, 0), np.float32), device=device.info.id).any()
 
 

@@ -54,6 +54,10 @@ def checked(call: RoutineCall, names: tuple[str, ...], shape: Callable[[Mapping[
     check_writable(result, "out")
     if prod(shape_of_stack):
         _check_apart(target, given)
+        return Stacks(given, batch, result, target)
+    for name, array in given.items():  # of which nothing is planned, and so nothing else checked
+        if array.dtype != target.dtype:
+            raise ArgumentError(f"{name} is {array.dtype} and the output {target.dtype}; convert one of them")
     return Stacks(given, batch, result, target)
 
 
