@@ -63,10 +63,8 @@ def test_the_gallery_fits_every_screen_and_says_its_answers(tabs: Tabs) -> None:
             for key in ("Tab", "Tab", "Enter"):  # past how the page was made
                 tab.keyboard.press(key)
             assert tab.evaluate("location.hash") == f"#{tab.locator('main section').first.get_attribute('id')}"
-    with tabs() as tab:
-        tab.goto(PAGE.as_uri())
-        tab.emulate_media(media="print")
-        assert not tab.locator(".back").first.is_visible()
+            tab.emulate_media(media="print")
+            assert not tab.locator(".back").first.is_visible()
     assert PAGE.stat().st_size < 1_000_000, "it is committed"
     assert colours["light"] != colours["dark"]
     assert said == [], "no errors, and nothing is fetched"
