@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import portatile
-from support.unoptimised import environment
+from support.unoptimised import environment, optimiser
 
+__all__ = ["optimiser"]  # of what is marked
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -48,10 +49,11 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 FUNCTIONS = [name for name in portatile.__all__ if inspect.isfunction(getattr(portatile, name))]
 
 
+@pytest.mark.unoptimised
 @pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_docstring_example_is_true(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+@pytest.mark.usefixtures("own_directories")
+def test_docstring_example_is_true(name: str) -> None:
     for test in doctest.DocTestFinder(recurse=False).find(getattr(portatile, name), name):
         result = doctest.DocTestRunner().run(test)
         assert result.failed == 0, f"see the report above: portatile.{name}"
