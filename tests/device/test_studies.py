@@ -31,7 +31,7 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(workload: str, items: tuple[int, ...] = ()) -> work_group.WorkGroupRequest:
-    return work_group.WorkGroupRequest(workload, scale=128, length=SHORT, items=items)
+    return work_group.WorkGroupRequest(workload, scale=4096, length=SHORT, items=items)
 
 
 def swept(device: Device, asked: work_group.WorkGroupRequest) -> list[work_group.WorkGroupRow]:
@@ -90,7 +90,7 @@ def test_work_groups(device: Device, workload: str, items: tuple[int, ...]) -> N
 
 
 def test_the_other_sum_of_mri(device: Device) -> None:
-    rows = swept(device, work_group.WorkGroupRequest("mri", "fhd", 128, (64,), (False,), SHORT))
+    rows = swept(device, work_group.WorkGroupRequest("mri", "fhd", 4096, (64,), (False,), SHORT))
     assert [(row.kind, row.work_group, row.status) for row in rows] == [("fhd", "64", "ok")]
 
 
