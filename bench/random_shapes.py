@@ -12,9 +12,9 @@ GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's; operands o
 peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1 is a tenth
 faster. The GPU multiplies the first ``--bursts`` products through each of the back ends that ``--buffers`` names too, in Buffers, alike
 through NVIDIA's OpenCL and CUDA and in turn with the replayed graphs: ``buffers``, calls one behind the other, and ``apart``, each behind a
-small fill, whose time is taken off (bursts.py). Calls through CUDA begin before the one before has ended, but not behind a fill; so of
-those apart the time is that of the kernels, and the ratio of both back ends is given of either. Every result is checked against the peer's
-before it is timed. Several devices, which are to be alike, share the products, each in a process of its own.
+small fill, whose time is taken off (bursts.py). Calls through CUDA may begin before the one before has ended, but not behind a fill. The
+ratio of both back ends is given of either. Every result is checked against the peer's before it is timed. Several devices, which are to be
+alike, share the products, each in a process of its own.
 PORTATILE_TIME_UNTUNED=off shows what is chosen without timing.
 """
 
