@@ -79,7 +79,7 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
             few = kind != "bfloat16" and trans != "NT"
             fitting = [name for name in names if name in (PROMOTED if kind.startswith("float8") else POINTS)]
             if kind == "float8-blocks":  # whose factors take registers
-                fitting = [name for name in fitting if "256" not in name and ("192" not in name or "overlap" in name)]
+                fitting = [name for name in fitting if "256" not in name and "192" not in name]
             chosen = [name for name in fitting if not few or name == "h 128x256"]
             for name in chosen:
                 for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):

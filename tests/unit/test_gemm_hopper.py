@@ -63,15 +63,6 @@ def test_three_warp_groups_share_a_tile(dtype: str, trans: str) -> None:
     right(case(dtype, trans, (200, 80, 150)), replace(SMALL, TBR=3), dtype)
 
 
-@pytest.mark.parametrize(("point", "k"), [(SMALL, 100), (replace(SMALL, TRR=2, TCR=2), 300), (replace(SMALL, TBR=2, TCR=3), 460)])
-def test_half_of_a_tile_is_added_while_the_other_half_is_multiplied(point: Hopper, k: int) -> None:
-    """Of one stage, of several, and of more than there are; without factors of blocks and with them."""
-    sizes = {"m": 40, "n": 40, "k": k}
-    for workload in (GEMM, BLOCKS):
-        problem = workload.problem(sizes, "float8_e4m3fn:bfloat16", {"trans_a": "N", "trans_b": "T"})
-        right(problem, replace(point, OVERLAP=True), f"{point} {k}")
-
-
 @pytest.mark.parametrize("columns", [32, 144])
 def test_factors_of_blocks_come_with_the_tiles(columns: int) -> None:
     """Those of columns are read before a block's products have ended, of wide tiles as they are applied."""

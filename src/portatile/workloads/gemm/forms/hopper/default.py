@@ -27,7 +27,6 @@ _TILES = tuple(
 )
 _TURNED = tuple(one for one in _TILES if one.point.items <= 384)  # of two warp groups that multiply
 _BY_TURNS = UnitTile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # of elements of one or two bytes
-_AFTER = 0.999  # so that of two tiles that differ in OVERLAP alone the other one is the default
 _PROMOTED = tuple(  # of floats of eight bits
     UnitTile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
     for rows, columns, stages, blocks, rate in (
@@ -35,15 +34,7 @@ _PROMOTED = tuple(  # of floats of eight bits
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
-_OVERLAPPED = tuple(
-    replace(one, point=replace(one.point, OVERLAP=True), rate=one.rate * _AFTER)  # type: ignore[type-var]
-    for one in _PROMOTED
-    if one.point.columns >= 128
-)
-_SCALED = (  # beside factors of blocks of k
-    *(one for one in _OVERLAPPED if max(one.point.rows, one.point.columns) <= 176),
-    *(one for one in _PROMOTED if one.point.columns < 128),
-)
+_SCALED = tuple(one for one in _PROMOTED if max(one.point.rows, one.point.columns) <= 176)  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
@@ -76,15 +67,7 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
-    tiles = (
-        _SCALED
-        if block_of(problem)
-        else (*_PROMOTED, *_OVERLAPPED)
-        if units.promotes(problem)
-        else _TURNED
-        if units.turns(problem)
-        else _TILES
-    )
+    tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TURNED if units.turns(problem) else _TILES
     unaligned = "".join(name for name in "ab" if units.unaligned(problem, name))
     plain = tiles in (_TILES, _TURNED)
     across = not units.along(transposed(problem) if units.turns(problem) else problem, "b", fragments=True)  # in boxes of 128 bytes

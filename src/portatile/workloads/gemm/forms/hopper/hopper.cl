@@ -11,8 +11,7 @@
        TBR                                registers: sums[TRR][8 TCR], the accumulators as wgmma has them: warp w rows 16 w .., lane
                                           4 g + t rows g, g + 8, columns 2t, 2t + 1 of every eight
 
-   The parts, each in a file: producer.cl (which tile is next, TMA copies), block_scales.cl, mainloop.cl (wgmma),
-   overlapped.cl (with sums that leave the units meanwhile), fixup.cl (sums of groups that share a tile's k), epilogue.cl (to C).
+   The parts, each in a file: producer.cl (which tile is next, TMA copies), block_scales.cl, mainloop.cl (wgmma), fixup.cl (sums of groups that share a tile's k), epilogue.cl (to C).
 
    CLUSTER groups, one below the other, multicast their shares of B's tile to each other.
 
@@ -31,7 +30,7 @@
    With JOIN groups that share a tile's k leave their sums in `planes`, and the last to be done adds them.
 
    With PROMOTE the products of a stage are summed apart, and then added to sums; with BLOCK times the factors of a block of k, which a
-   stage has in local memory beside its tiles. With OVERLAP one half of the columns is added while the other half is multiplied.
+   stage has in local memory beside its tiles.
 
 #}
 // GEMM for Hopper: a producer warp keeps the TMA busy STAGES tiles ahead, consumer warp groups multiply straight from local memory, and
@@ -67,9 +66,6 @@
 {% from "block_scales.cl" import scale_producer with context %}
 {% endif %}
 {% from "mainloop.cl" import accumulators, drained, mainloop, row_of with context %}
-{% if OVERLAP %}
-{% from "overlapped.cl" import mainloop_overlapped with context %}
-{% endif %}
 {# the sum e + x of a block of rows as an element of C, where C is not read #}
 {% macro fragment(x) %}
 {% if ENDS %}
@@ -214,7 +210,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {{ tile_coordinates() }}
 {{ accumulators() }}
-{{ mainloop_overlapped() if OVERLAP else mainloop() }}
+{{ mainloop() }}
 {% if ALTERNATE %}
         if (at + tiles_at_once < {{ tiles }})
             turn_over(1 - warp_group);

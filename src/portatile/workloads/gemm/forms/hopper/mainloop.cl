@@ -25,9 +25,8 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 
                     : {% for w in range(4) %}"r"(a[step][{{ r }}][{{ w }}]), {% endfor %}"l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
 {% endmacro %}
-{% macro wgmma(r, into="sums[%d]" % r, first="tile + step", a="a_tile", b="b_tile", columns=bn) %}
-{% set count = columns // 2 %}
-                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ columns }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
+{% macro wgmma(r, into="sums[%d]" % r, first="tile + step", a="a_tile", b="b_tile") %}
+                asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
                     : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ into }}[{{ e }}]){{ ", " if not loop.last }}{% endfor %}
 
                     : "l"({{ operand("a", A_ALONG, "%s + %d" % (a, r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, b, "step") }}), "r"({{ first }}));
@@ -145,7 +144,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
             for (int e = 0; e < {{ count }}; ++e)
                 high[i][e] = low[i][e] = 0;
 {% endif %}
-{% if PROMOTE and not OVERLAP %}
+{% if PROMOTE %}
         float part[{{ count }}];
 #pragma unroll
         for (int e = 0; e < {{ count }}; ++e)

@@ -106,14 +106,6 @@ class Hopper(Point):
         },
         later=True,
     )
-    OVERLAP: bool = parameter(
-        False,
-        (False, True),
-        "Of what is promoted one half of a tile's columns is added to the sums while the other half is multiplied.",
-        must={"only what is promoted is added so": "not OVERLAP or PROMOTE"},
-        tried=("OVERLAP == 0 or eight_bits",),
-        later=True,
-    )
     TURN: bool = parameter(
         False,
         (False, True),
