@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define ARENA 0x10000000ull
+#define ARENA 0x1000000000ull
 #define ARENA_BYTES (1ull << 28)
 #define ALIGN 256ull
 #define EXPORT __attribute__((visibility("default")))

@@ -13,7 +13,8 @@ WARP = 32
 UNDEFINED = 0xCBCBCBCB
 # Generic addresses: each space has a window of its own, global addresses are themselves.
 WINDOW = {"shared": 0x7000_0000_0000, "local": 0x7100_0000_0000, "const": 0x7200_0000_0000, "param": 0x7300_0000_0000}
-GLOBAL_BASE = 0x1000_0000
+GLOBAL_BASE = 0x10_0000_0000
+"""Beyond the heap, which begins anywhere in the first GiB where the interpreter of Python is not position-independent, as Debian's."""
 SHARED_WINDOW = 1 << 24
 """Shared addresses of a block itself lie below it; those of block r of its cluster from r + 1 times as much on."""
 
