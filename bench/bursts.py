@@ -26,9 +26,9 @@ _ONE = b"\x00\x00\x80\x3f"
 class Bursts:
     """Calls on Buffers of one device.
 
-    A burst is queued by the host while the device is busy, less a burst of a single call, over the calls between: so neither the wait for
-    the first one nor the news of the last one counts. ``buffers`` are calls one behind the other. ``apart`` each comes behind a small fill,
-    less the time of as many fills: no call can begin before the one before has ended, as it can through CUDA.
+    A burst is queued by the host while the device is busy, less a burst of a single call, over the calls between: so neither the wait
+    for the first one nor waking after the last one counts. ``buffers`` are calls one behind the other. ``apart`` each comes behind a small
+    fill, less the time of as many fills: no call can begin before the one before has ended, as it can through CUDA.
     """
 
     def __init__(self, opened: device.Device) -> None:

@@ -71,7 +71,7 @@ def test_the_gallery_fits_every_screen_and_says_its_answers(tabs: Tabs) -> None:
 
 
 def test_a_table_is_sorted_by_its_headings(tabs: Tabs) -> None:
-    """Times by their size, whatever their unit: by the keyboard, and turned round by a second press."""
+    """Times by their size, whatever their unit: by the keyboard, and the other way round by a second press."""
     seconds = (
         """all => all.map(one => parseFloat(one.textContent) * ({ "µs": 1e-6, ms: 1e-3, s: 1 })[one.textContent.trim().split(/\\s/)[1]])"""
     )

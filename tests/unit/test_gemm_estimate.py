@@ -100,8 +100,8 @@ def test_large_clusters_find_room_on_parts_of_the_device_only() -> None:
 
 @DTYPES
 def test_parts_of_a_triangles_sums_are_empty(dtype: str) -> None:
-    """Where k is shared by more groups than there is room for, but half of them have nothing to do, each has less to do than where it is
-    shared by as many as there is room for.
+    """Where k is shared by more groups than run at once, but half of them have nothing to do, each has less to do than where it is
+    shared by as many as run at once.
     """
     info, case = h100("cuda"), gemm([100, 5200, 5200], dtype, "NT")
     large = (place for place, tile in enumerate(kind(case, info).tiles) if (tile.point.rows, tile.point.columns) == (128, 128))

@@ -136,7 +136,7 @@
 {% endmacro %}
 {# the copies of a mirrored tile. Where all of it lies on the side whose rows in memory are those of the tile, 16 bytes at a time, unless matrix
    instructions need the registers; else a warp has 8 steps of k of 4 rows, so that it reads few lines of memory on either side. With matrix
-   instructions two copies are placed at a time: the places of all take up to 60 registers, and with them the room for another group #}
+   instructions two copies are placed at a time: the places of all take up to 60 registers, which another group would need #}
 {% macro copies_mirrored(x, wide, pitch, edge, ld, first, end) %}
 {% set first_c, past_c = ("(%s) / 2" % first, "(%s + %d) / 2" % (first, wide)) if COMPLEX else (first, "%s + %d" % (first, wide)) %}
 {% if MIRRORED_WHOLE and not MMA %}
