@@ -145,9 +145,8 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
     """Compute all parts; returns the time of each. Raises the exception of a device after all parts have ended."""
     began = time.perf_counter()
     with ExitStack() as stack:
-        for engine in sorted(
-            (taking.plan.engine for taking in parts), key=lambda engine: engine.device.info.id
-        ):  # as other threads take them
+        engines = [taking.plan.engine for taking in parts]
+        for engine in sorted(engines, key=lambda engine: engine.device.info.id):  # as other threads take them
             stack.enter_context(engine.lock)
         begun = list[BegunPart]()
         for taking in parts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from portatile import workloads
+from portatile import output_files, workloads
 from portatile.errors import UsageError
 from portatile.provenance import revision
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
@@ -135,9 +134,7 @@ def cases_of(measurements: Timings, dtype: str) -> list[TimedCase]:
 def write(path: Path, record: Timings | Model) -> None:
     """A record as JSON, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
-    Path(file.name).replace(path)
+    output_files.write(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
     costs.forget()
 
 
