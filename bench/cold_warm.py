@@ -60,7 +60,7 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
 
     from portatile import cache, execute, flat_plans, store
     from portatile import device as devices
-    from portatile.runtime.deferred import Deferred
+    from portatile.runtime.one_device.deferred import Deferred
     from portatile.select import resolver
 
     watch.lap("import")

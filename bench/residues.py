@@ -29,7 +29,7 @@ from measure import facts, parser, save, slug, until_stopped, version
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
-from portatile.runtime.engine import engine_of
+from portatile.runtime.one_device.engine import engine_of
 from portatile.workloads import precisions
 
 DTYPES = ("float64", "complex128", "float32", "complex64")

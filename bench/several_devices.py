@@ -38,7 +38,7 @@ import portatile
 from measure import ChildError, facts, parser, print_table, rewrite, slug, until_stopped
 from portatile import device as devices
 from portatile import wavelets
-from portatile.runtime import splits
+from portatile.runtime.several_devices import splits
 
 _COPY = 1 << 28  # bytes
 _READY = 24  # calls at most that make a way ready: a first one compiles, and a split is tried a few times beside each device alone

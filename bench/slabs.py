@@ -26,8 +26,9 @@ from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
 from portatile.device import staging
 from portatile.device.base import Device, Memory
-from portatile.runtime import perform, slab_pipeline, slabs, tasks
-from portatile.runtime.engine import Engine
+from portatile.runtime import perform
+from portatile.runtime.in_parts import slab_pipeline, slabs, tasks
+from portatile.runtime.one_device.engine import Engine
 from portatile.workload import Cut
 
 STAGES = ("buffers", "stage", "upload", "kernel", "download", "collect")

@@ -22,8 +22,11 @@ import numpy as np
 from measure import parser, print_table
 from portatile import device as devices
 from portatile.device import staging
-from portatile.runtime import engine, forecast, perform, slab_pipeline, splits
-from portatile.runtime.pieces import Pieces
+from portatile.runtime import perform
+from portatile.runtime.in_parts import slab_pipeline
+from portatile.runtime.one_device import engine
+from portatile.runtime.several_devices import forecast, splits
+from portatile.runtime.several_devices.pieces import Pieces
 from portatile.wavelets import over_devices
 from several_devices import Case, cases
 

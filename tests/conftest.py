@@ -101,7 +101,7 @@ def earlier_children() -> Iterator[frozenset[psutil.Process]]:
 
     What earlier tests left to be compiled later is compiled before: PoCL's linker would be a child of this test.
     """
-    from portatile.runtime import deferred  # most tests take less time to start than portatile to import
+    from portatile.runtime.one_device import deferred  # most tests take less time to start than portatile to import
 
     deferred.waiting.flush()
     before = frozenset(psutil.Process().children())

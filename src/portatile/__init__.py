@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from portatile.routines.mri import mri_fhd, mri_q
     from portatile.routines.symmetric import hemm, her2k, herk, symm, syr2k, syrk
     from portatile.routines.triangular import trmm, trsm
-    from portatile.runtime.memory_limit import memory_limit
+    from portatile.runtime.one_device.memory_limit import memory_limit
     from portatile.shipping.own_kernels import export
     from portatile.tuning.search.request import TuningResult as TuningResult
 
@@ -102,7 +102,7 @@ _MODULES = {
     "portatile.routines.coulomb": ("coulomb_potential",),
     "portatile.routines.symmetric": ("hemm", "her2k", "herk", "symm", "syr2k", "syrk"),
     "portatile.routines.triangular": ("trmm", "trsm"),
-    "portatile.runtime.memory_limit": ("memory_limit",),
+    "portatile.runtime.one_device.memory_limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
     "portatile.shipping.own_kernels": ("export",),
     "portatile.tuning.search.request": ("TuningResult",),

@@ -17,9 +17,11 @@ from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
 from portatile.measure import first_ceilings
 from portatile.records import Call, Problem
-from portatile.runtime import batches, host_blas, perform, several, splits
-from portatile.runtime.engine import Engine
-from portatile.runtime.splits import Split
+from portatile.runtime import perform
+from portatile.runtime.host import host_blas
+from portatile.runtime.one_device.engine import Engine
+from portatile.runtime.several_devices import batches, several, splits
+from portatile.runtime.several_devices.splits import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import dtypes
-from portatile.runtime import numpy_products
+from portatile.runtime.host import numpy_products
 
 if TYPE_CHECKING:
     from attack.libraries import Library

@@ -19,8 +19,9 @@ from portatile.device.base import Device, Queue
 from portatile.device.module import Module
 from portatile.device.opencl.device import ClDevice
 from portatile.records import Binary, Source
-from portatile.runtime import forecast, numpy_products
-from portatile.runtime.pieces import Pieces
+from portatile.runtime.host import numpy_products
+from portatile.runtime.several_devices import forecast
+from portatile.runtime.several_devices.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
 from portatile.wavelets import over_devices

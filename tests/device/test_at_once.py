@@ -16,7 +16,9 @@ from portatile import device as devices
 from portatile.device.base import Device
 from portatile.device.page_locked import locked
 from portatile.errors import DeviceError
-from portatile.runtime import at_once, deferred, forecast, perform, ready_parts, several, splits
+from portatile.runtime import perform
+from portatile.runtime.one_device import deferred
+from portatile.runtime.several_devices import at_once, forecast, ready_parts, several, splits
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised

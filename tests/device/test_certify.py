@@ -13,8 +13,8 @@ from portatile import cache, flat_plans, program, verify, workloads
 from portatile.device.base import Device, Memory
 from portatile.errors import DeviceError, LaunchError
 from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source
-from portatile.runtime.certify import Certifier
-from portatile.runtime.engine import Engine
+from portatile.runtime.one_device.certify import Certifier
+from portatile.runtime.one_device.engine import Engine
 from portatile.select import Choice
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore

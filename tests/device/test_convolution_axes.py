@@ -21,8 +21,8 @@ from portatile.errors import ArgumentError
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
 from portatile.routines.convolve_volumes import SeparableFilter
 from portatile.runtime import perform, separable
-from portatile.runtime.engine import engine_of
-from portatile.runtime.memory_limit import memory_limit
+from portatile.runtime.one_device.engine import engine_of
+from portatile.runtime.one_device.memory_limit import memory_limit
 from support.seeds import new_seed
 
 pytestmark = [pytest.mark.thinned(1 / 3), pytest.mark.unoptimised]

@@ -11,7 +11,9 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import host_blas, host_race, numpy_products, perform, recorded
+from portatile.runtime import perform
+from portatile.runtime.host import host_blas, host_race, numpy_products
+from portatile.runtime.repeated import recorded
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised

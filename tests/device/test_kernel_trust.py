@@ -16,7 +16,7 @@ from portatile import Kernel, TunedKernel
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, NoValidVariantError
 from portatile.records import Config
-from portatile.runtime.certify import Certifier
+from portatile.runtime.one_device.certify import Certifier
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.protocol import Timing

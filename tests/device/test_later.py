@@ -16,7 +16,7 @@ from portatile import program
 from portatile.cache import Cache
 from portatile.device.base import Device
 from portatile.errors import DeviceError
-from portatile.runtime.deferred import Deferred
+from portatile.runtime.one_device.deferred import Deferred
 from support import unoptimised
 from support.filling import filled, source
 
@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from portatile import device as devices, program
 from portatile.cache import Cache
-from portatile.runtime.deferred import Deferred
+from portatile.runtime.one_device.deferred import Deferred
 from support.filling import filled, source
 device, cache, later = devices.get(sys.argv[1]), Cache(Path(sys.argv[2]), 2**30), Deferred(rest=60)
 for launched in (0, 1):

@@ -15,7 +15,8 @@ from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.driver import call, driver
 from portatile.images import ImageForm
 from portatile.records import Binary
-from portatile.runtime import deferred, perform
+from portatile.runtime import perform
+from portatile.runtime.one_device import deferred
 
 
 def test_everything_is_given_back(device: Device, binary: Binary) -> None:

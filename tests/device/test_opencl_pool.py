@@ -11,7 +11,7 @@ from portatile import program
 from portatile.device.base import Device, Memory
 from portatile.device.opencl.device import ClDevice
 from portatile.records import Source
-from portatile.runtime import deferred
+from portatile.runtime.one_device import deferred
 
 pytestmark = pytest.mark.unoptimised
 

@@ -20,7 +20,8 @@ from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.page_locked import PageLocked, locked
 from portatile.errors import DeviceError, UsageError
-from portatile.runtime import perform, slabs
+from portatile.runtime import perform
+from portatile.runtime.in_parts import slabs
 from portatile.wavelets import batch, flow
 from portatile.wavelets.flow import DevicePipeline
 from support.seeds import new_seed

@@ -85,7 +85,7 @@ def test_random_calls_on_few_addresses(part: int) -> None:
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, partial(torch.autocast, "cuda", dtype=torch.bfloat16)])
 def test_calls_in_a_mode_are_known_too(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from portatile.runtime.replayed import Replays
+    from portatile.runtime.repeated.replayed import Replays
 
     a, b, out = (torch.rand(32, 32, device="cuda:0") for _ in range(3))
     known, run = [], Replays.run

@@ -11,7 +11,7 @@ from portatile import workloads
 from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.records import DeviceInfo, Problem, Temporary
-from portatile.runtime.engine import engine_of
+from portatile.runtime.one_device.engine import engine_of
 from portatile.runtime.perform import forget
 from portatile.workloads import precisions
 from portatile.workspaces import Workspaces

@@ -9,7 +9,7 @@ import pytest
 
 from portatile.device.base import Device
 from portatile.runtime import perform
-from portatile.runtime.scratch import Scratch, scratch
+from portatile.runtime.one_device.scratch import Scratch, scratch
 
 
 def test_a_place_keeps_its_memory_and_grows(device: Device) -> None:

@@ -16,7 +16,8 @@ from portatile import device, wavelets
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import DeviceError
-from portatile.runtime import rates, slabs, triangles
+from portatile.runtime.in_parts import slabs
+from portatile.runtime.several_devices import rates, triangles
 from portatile.workspaces import Workspaces
 from support.seeds import new_seed
 

@@ -17,7 +17,8 @@ from portatile import wavelets
 from portatile.device.base import Device
 from portatile.device.opencl.device import ClDevice
 from portatile.errors import DeviceError
-from portatile.runtime import rates, slab_pipeline
+from portatile.runtime.in_parts import slab_pipeline
+from portatile.runtime.several_devices import rates
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised

@@ -20,7 +20,8 @@ from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import batches, forecast, perform, rates, several, splits, tries
+from portatile.runtime import perform
+from portatile.runtime.several_devices import batches, forecast, rates, several, splits, tries
 from portatile.store import ResultStore
 from portatile.wavelets import over_devices
 from portatile.workloads import precisions

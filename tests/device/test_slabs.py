@@ -15,7 +15,8 @@ from portatile import settings, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.runtime import perform, slabs
+from portatile.runtime import perform
+from portatile.runtime.in_parts import slabs
 from portatile.workload import Workload
 from support.seeds import new_seed
 from support.slabs import Case, Meter, agree, compared

@@ -9,7 +9,8 @@ import pytest
 
 import portatile
 from portatile.device.base import Device
-from portatile.runtime import perform, slabs
+from portatile.runtime import perform
+from portatile.runtime.in_parts import slabs
 from support.seeds import new_seed
 from support.slabs import Case, Meter, compared
 

@@ -15,7 +15,7 @@ from portatile.device import staging
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import DeviceError
-from portatile.runtime.broadcast import Broadcast
+from portatile.runtime.in_parts.broadcast import Broadcast
 from portatile.wavelets import batch
 from support.seeds import new_seed
 

@@ -14,7 +14,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, Value
-from portatile.runtime.memory_limit import memory_limit
+from portatile.runtime.one_device.memory_limit import memory_limit
 from portatile.wavelets import KINETIC, axis_sums
 from portatile.workloads import operands
 from support.checking import check, maybe

@@ -15,7 +15,7 @@ import portatile
 from portatile import Buffer, processes, wavelets
 from portatile import device as devices
 from portatile.device.base import Device
-from portatile.runtime import forecast
+from portatile.runtime.several_devices import forecast
 from portatile.studies import contexts
 from portatile.wavelets import over_devices
 from support.seeds import new_seed
@@ -162,7 +162,7 @@ import sys
 import numpy as np
 import portatile
 from portatile import device
-from portatile.runtime import forecast
+from portatile.runtime.several_devices import forecast
 
 forecast._quickest, forecast._LITTLE = (lambda together, alone: ""), 0.0
 pair = [device.get(name) for name in sys.argv[1:]]

@@ -13,7 +13,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import DeviceError
 from portatile.records import Config
-from portatile.runtime.engine import Engine
+from portatile.runtime.one_device.engine import Engine
 from portatile.select import Choice
 from portatile.workloads.gemm import Gemm
 from support.seeds import new_seed
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.unoptimised
 
 GEMM = workloads.get("gemm")
 PROBLEM = GEMM.problem({"m": 63, "n": 46, "k": 57})
-UNTUNED = "portatile.runtime.untuned"
+UNTUNED = "portatile.runtime.one_device.untuned"
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def contenders(device: Device, own_directories: None, monkeypatch: pytest.Monkey
     """What is timed beside the default, on processors too."""
     monkeypatch.setenv("PORTATILE_TIME_UNTUNED", "on")
     monkeypatch.setattr(f"{UNTUNED}._KINDS", ("cpu", "gpu"))
-    monkeypatch.setattr("portatile.runtime.engine._engines", {})  # those of earlier tests have their caches
+    monkeypatch.setattr("portatile.runtime.one_device.engine._engines", {})  # those of earlier tests have their caches
     monkeypatch.setattr("portatile.runtime.perform._remembered", {})
     found = [GEMM.preset(name, PROBLEM) for name in ("medium", "magma-plain")]
     monkeypatch.setattr(Gemm, "contenders", lambda self, problem, device: found)

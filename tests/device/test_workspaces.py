@@ -14,7 +14,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.runtime.engine import Engine, Prepared
+from portatile.runtime.one_device.engine import Engine, Prepared
 from portatile.select import Choice
 from support.seeds import new_seed
 

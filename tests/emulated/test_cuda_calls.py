@@ -17,7 +17,8 @@ from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source
-from portatile.runtime import scratch, small_transfers
+from portatile.runtime.one_device import scratch
+from portatile.runtime.repeated import small_transfers
 from support.cuda_driver import EmulatedDriver
 
 

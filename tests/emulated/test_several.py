@@ -20,11 +20,11 @@ from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.strides import CopiedRows
 from portatile.errors import DeviceError
-from portatile.runtime import forecast
-from portatile.runtime.device_threads import Part, together
-from portatile.runtime.engine import engine_of
-from portatile.runtime.pieces import Pieces
-from portatile.runtime.splits import Share
+from portatile.runtime.one_device.engine import engine_of
+from portatile.runtime.several_devices import forecast
+from portatile.runtime.several_devices.device_threads import Part, together
+from portatile.runtime.several_devices.pieces import Pieces
+from portatile.runtime.several_devices.splits import Share
 from portatile.wavelets import flow, over_devices
 from support.compiling import Interpreted
 from support.cuda_driver import EmulatedDriver

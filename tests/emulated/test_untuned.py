@@ -8,8 +8,8 @@ import pytest
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
-from portatile.runtime import untuned
-from portatile.runtime.engine import Engine
+from portatile.runtime.one_device import untuned
+from portatile.runtime.one_device.engine import Engine
 from portatile.workloads.gemm import Gemm
 
 

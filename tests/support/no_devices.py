@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from portatile.runtime import numpy_products, perform
+from portatile.runtime import perform
+from portatile.runtime.host import numpy_products
 
 
 class NoDevice(Exception):

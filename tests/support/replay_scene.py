@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 import portatile
 from portatile.runtime import perform
-from portatile.runtime.engine import engine_of
-from portatile.runtime.replayed import Replays
+from portatile.runtime.one_device.engine import engine_of
+from portatile.runtime.repeated.replayed import Replays
 
 Array = NDArray[Any]
 _BYTES = 1 << 12  # of a block

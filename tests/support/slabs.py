@@ -11,7 +11,8 @@ import pytest
 
 import portatile
 from portatile.device.base import Device
-from portatile.runtime import perform, slabs
+from portatile.runtime import perform
+from portatile.runtime.in_parts import slabs
 from support.seeds import new_seed
 
 Case = Callable[[np.random.Generator, str], np.ndarray]

@@ -18,7 +18,8 @@ from portatile import processes, program
 from portatile.device.target import Target
 from portatile.errors import CompileError
 from portatile.records import Binary, Source
-from portatile.runtime import deferred, perform
+from portatile.runtime import perform
+from portatile.runtime.one_device import deferred
 from support import checking
 
 _OPTION = "-cl-opt-disable"

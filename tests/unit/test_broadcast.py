@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from portatile.runtime.broadcast import _CHUNK, _Common
+from portatile.runtime.in_parts.broadcast import _CHUNK, _Common
 
 HERE: Any = "memory of one device"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from portatile.errors import DeviceError
-from portatile.runtime.device_threads import Part, together
-from portatile.runtime.pieces import Pieces
-from portatile.runtime.splits import Share
+from portatile.runtime.several_devices.device_threads import Part, together
+from portatile.runtime.several_devices.pieces import Pieces
+from portatile.runtime.several_devices.splits import Share
 
 STEPS = 128
 

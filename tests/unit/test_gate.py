@@ -73,7 +73,7 @@ ORDER = """
 import atexit
 order, register = [], atexit.register
 atexit.register = lambda function, *rest: order.append(getattr(function, "__qualname__", "")) or register(function, *rest)
-import portatile.device.backend, portatile.runtime.deferred, portatile.runtime.engine
+import portatile.device.backend, portatile.runtime.one_device.deferred, portatile.runtime.one_device.engine
 print(*order)
 """
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from portatile.errors import DeviceError
-from portatile.runtime.in_turn import in_turn
-from portatile.runtime.pieces import Pieces
-from portatile.runtime.splits import Share
+from portatile.runtime.several_devices.in_turn import in_turn
+from portatile.runtime.several_devices.pieces import Pieces
+from portatile.runtime.several_devices.splits import Share
 
 STEPS = 128
 

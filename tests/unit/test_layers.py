@@ -44,6 +44,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 
+# The order within runtime/, which the same page draws: one line knows those before it.
+RUNTIME = ("host", "one_device", "request", "in_parts", "several_devices", "perform", "separable", "repeated")
+
 # What a plain installation may lack, or what must not be loaded by accident, and the files that may name it.
 BINDINGS: dict[str, tuple[str, ...]] = {
     "pyopencl": ("device/opencl/", "shipping/loader"),
@@ -186,7 +189,10 @@ def test_what_the_drawing_names_is_there() -> None:
     assert set(re.findall(r"[\w-]+\.py|[\w-]+/", DRAWING.read_text())) - there == set()
 
 
-LISTING = ("device", "dialect", "dialect/passes", "runtime", "tuning", "tuning/final", "tuning/search", "tuning/worker", "workloads")
+LISTING = (
+    *("device", "dialect", "dialect/passes", "tuning", "tuning/final", "tuning/search", "tuning/worker", "workloads"),
+    *("runtime", "runtime/host", "runtime/one_device", "runtime/in_parts", "runtime/several_devices", "runtime/repeated"),
+)
 
 
 @pytest.mark.parametrize("folder", LISTING)
@@ -203,6 +209,15 @@ def test_imports_go_down() -> None:
     }
     assert len(wrong) > 400, "the package was not found"
     assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+def test_imports_go_down_within_the_runtime() -> None:
+    named = {name.split(".")[2]: set[str]() for name in modules() if name.startswith("portatile.runtime.")}
+    for name, imports in imports_of(modules()).items():
+        if name.startswith("portatile.runtime."):
+            named[name.split(".")[2]] |= {one.split(".")[2] for one in imports if one.startswith("portatile.runtime.")}
+    assert set(named) == set(RUNTIME), "give it a place here and in docs/internals/architecture.md"
+    assert {name: later for name, imports in named.items() if (later := imports - set(RUNTIME[: RUNTIME.index(name) + 1]))} == {}
 
 
 def test_no_file_imports_itself_round_a_corner() -> None:

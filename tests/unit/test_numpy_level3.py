@@ -11,8 +11,8 @@ import pytest
 
 import portatile
 from portatile.errors import ArgumentError
-from portatile.runtime import blas_calls, numpy_level3, numpy_products
-from portatile.runtime.host_calls import Forms
+from portatile.runtime.host import blas_calls, numpy_level3, numpy_products
+from portatile.runtime.host.host_calls import Forms
 from portatile.runtime.request import RoutineCall
 from support.no_devices import NoDevice, devices_refused
 from support.seeds import new_seed

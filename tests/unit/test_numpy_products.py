@@ -14,7 +14,8 @@ import pytest
 import portatile
 from portatile import dtypes
 from portatile.errors import ArgumentError
-from portatile.runtime import numpy_converted, numpy_products, numpy_speed, perform
+from portatile.runtime import perform
+from portatile.runtime.host import numpy_converted, numpy_products, numpy_speed
 from support.no_devices import NoDevice, devices_refused
 from support.seeds import new_seed
 

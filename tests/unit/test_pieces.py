@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portatile.runtime import triangles
-from portatile.runtime.pieces import Pieces, in_time
+from portatile.runtime.several_devices import triangles
+from portatile.runtime.several_devices.pieces import Pieces, in_time
 
 
 def test_the_parts_of_a_triangle_cover_it() -> None:

@@ -19,8 +19,8 @@ from portatile.device.buffer import Buffer
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.runtime import perform
-from portatile.runtime.engine import engine_of
-from portatile.runtime.replayed import Replays
+from portatile.runtime.one_device.engine import engine_of
+from portatile.runtime.repeated.replayed import Replays
 from support import fake_cuda
 from support.fake_cuda import FakeDriver, Launched, Tensor, TensorGuards
 from support.noted_calls import N, driver, named, square

@@ -7,8 +7,8 @@ from math import lcm
 
 import pytest
 
-from portatile.runtime import slabs
-from portatile.runtime.tasks import GRAIN
+from portatile.runtime.in_parts import slabs
+from portatile.runtime.in_parts.tasks import GRAIN
 from portatile.workload import Cut
 
 

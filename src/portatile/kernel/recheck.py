@@ -11,8 +11,8 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, LaunchError
 from portatile.kernel.definition import Definition
 from portatile.records import Plan, Problem
-from portatile.runtime.certify import Certifier
-from portatile.runtime.deferred import waiting
+from portatile.runtime.one_device.certify import Certifier
+from portatile.runtime.one_device.deferred import waiting
 from portatile.select import Choice
 from portatile.trials import Trial
 from portatile.workload import Expected, Inputs, Workload

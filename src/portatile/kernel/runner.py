@@ -20,7 +20,7 @@ from portatile.errors import ArgumentError
 from portatile.kernel import arguments, elements
 from portatile.kernel.arguments import Arguments, Array
 from portatile.records import Binary, Launch, Plan, Source
-from portatile.runtime.deferred import waiting
+from portatile.runtime.one_device.deferred import waiting
 
 Planner = Callable[[Mapping[str, int | float]], Plan]
 

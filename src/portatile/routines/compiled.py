@@ -21,8 +21,8 @@ from portatile.dtypes import numpy_type
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.formatting import spelled
 from portatile.records import Layout, Problem, Value
-from portatile.runtime.engine import BoundProblem, engine_of
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.one_device.engine import BoundProblem, engine_of
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 from portatile.select import Choice
 from portatile.workloads import precisions

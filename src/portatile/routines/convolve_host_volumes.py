@@ -19,8 +19,9 @@ from portatile.device.copies import address
 from portatile.errors import ArgumentError
 from portatile.routines import convolve_volumes
 from portatile.routines.convolve_volumes import SeparableFilter, check_volume
-from portatile.runtime import memory_limit, separable
-from portatile.runtime.engine import engine_of
+from portatile.runtime import separable
+from portatile.runtime.one_device import memory_limit
+from portatile.runtime.one_device.engine import engine_of
 
 
 class IntermediateVolumes:

@@ -17,11 +17,11 @@ from portatile.device import Selector
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.runtime.numpy_lines import Lines
+from portatile.runtime.host.numpy_lines import Lines
+from portatile.runtime.one_device.scratch import scratch
 from portatile.runtime.perform import constant, perform
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
-from portatile.runtime.scratch import scratch
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.routines.convolve_lines import IntermediateBlock, LineFilter, check_out, filter_lines, spelled
 from portatile.runtime import separable
-from portatile.runtime.engine import BoundProblem, engine_of
+from portatile.runtime.one_device.engine import BoundProblem, engine_of
+from portatile.runtime.one_device.scratch import SHARE
 from portatile.runtime.perform import constant
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
-from portatile.runtime.scratch import SHARE
 
 
 class AxisFilter(NamedTuple):

@@ -14,7 +14,7 @@ from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 
 _SCALARS = ("x0", "y0", "z0", "dx", "dy", "dz")

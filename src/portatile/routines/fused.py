@@ -13,7 +13,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device import Selector
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 from portatile.workloads import precisions
 from portatile.workloads.gemm import epilogue

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy import ndarray
 
-from portatile.runtime.numpy_products import PLAIN
-from portatile.runtime.numpy_products import product as numpy_product
-from portatile.runtime.numpy_products import scaled as numpy_scaled
-from portatile.runtime.replayed import replays_of
+from portatile.runtime.host.numpy_products import PLAIN
+from portatile.runtime.host.numpy_products import product as numpy_product
+from portatile.runtime.host.numpy_products import scaled as numpy_scaled
+from portatile.runtime.repeated.replayed import replays_of
 
 if TYPE_CHECKING:
     from portatile.arguments.checks import Precision

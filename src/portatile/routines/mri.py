@@ -10,7 +10,7 @@ from portatile.arguments import checks, outputs
 from portatile.arguments.matrices import Array, Matrix, known, matrix, unknown
 from portatile.device import Selector
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 
 

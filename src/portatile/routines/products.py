@@ -18,10 +18,10 @@ from portatile.arguments.stacks import StackedProduct
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.routines import fused, stacked
-from portatile.runtime import numpy_converted, numpy_products
-from portatile.runtime.numpy_products import PLAIN
-from portatile.runtime.recorded import Converted, Planned, Recorder
-from portatile.runtime.replayed import replays_of
+from portatile.runtime.host import numpy_converted, numpy_products
+from portatile.runtime.host.numpy_products import PLAIN
+from portatile.runtime.repeated.recorded import Converted, Planned, Recorder
+from portatile.runtime.repeated.replayed import replays_of
 from portatile.runtime.request import Request, RoutineCall
 from portatile.workloads import precisions
 

@@ -17,7 +17,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.strides import overlaps_itself, span
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Converted, Planned
+from portatile.runtime.repeated.recorded import Converted, Planned
 from portatile.runtime.request import RoutineCall
 
 SMALL, SMALL_FOR_GPU = 128, 512

@@ -18,8 +18,8 @@ from portatile.dtypes import name_of
 from portatile.errors import ArgumentError
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
-from portatile.runtime.numpy_level3 import Level3
-from portatile.runtime.recorded import Converted, Planned, Recorder
+from portatile.runtime.host.numpy_level3 import Level3
+from portatile.runtime.repeated.recorded import Converted, Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 
 

@@ -16,8 +16,8 @@ from portatile.device.buffer import Buffer
 from portatile.dtypes import name_of
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
-from portatile.runtime.numpy_level3 import Level3
-from portatile.runtime.recorded import Converted, Planned, Recorder
+from portatile.runtime.host.numpy_level3 import Level3
+from portatile.runtime.repeated.recorded import Converted, Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 
 _OF_SOLUTIONS = get_args(SolvePrecision)

@@ -19,10 +19,12 @@ from portatile.device.page_locked import locked
 from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Plan, Problem
-from portatile.runtime import at_once, memory_limit, scratch, several, slabs, tasks
-from portatile.runtime.engine import BoundProblem, Engine, LoadedPlan, Prepared, engine_of, forget_engines
-from portatile.runtime.in_flight import InFlight, drain
+from portatile.runtime.in_parts import slabs, tasks
+from portatile.runtime.one_device import memory_limit, scratch
+from portatile.runtime.one_device.engine import BoundProblem, Engine, LoadedPlan, Prepared, engine_of, forget_engines
+from portatile.runtime.one_device.in_flight import InFlight, drain
 from portatile.runtime.request import Request
+from portatile.runtime.several_devices import at_once, several
 from portatile.workloads import precisions
 
 _MAX_REMEMBERED = 4096

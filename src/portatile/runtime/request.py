@@ -9,7 +9,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import InitialContent
 from portatile.device import Selector
 from portatile.records import Value
-from portatile.runtime.engine import BoundProblem
+from portatile.runtime.one_device.engine import BoundProblem
 
 NO_SCALARS: Mapping[str, Any] = {}
 

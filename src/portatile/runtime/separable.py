@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from portatile import workloads
 from portatile.records import ITEMSIZE, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
-from portatile.runtime.engine import Engine, LoadedPlan
+from portatile.runtime.one_device.engine import Engine, LoadedPlan
 from portatile.runtime.perform import assembled
 from portatile.workloads.convolution2d import SPARE
 

@@ -23,7 +23,8 @@ from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
 from portatile.records import DeviceInfo
-from portatile.runtime import memory_limit, slabs
+from portatile.runtime.in_parts import slabs
+from portatile.runtime.one_device import memory_limit
 from portatile.store import shipped
 from portatile.studies.framework import links, prediction, shared_run, simulation
 from portatile.studies.framework.prediction import SingleDevice, TransferRates

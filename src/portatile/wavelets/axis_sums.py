@@ -15,9 +15,9 @@ from portatile.arguments.axes import AXES
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
 from portatile.routines.convolve import convolve1d
-from portatile.runtime import memory_limit
+from portatile.runtime.one_device import memory_limit
 from portatile.runtime.perform import constant
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 from portatile.wavelets import pointwise
 

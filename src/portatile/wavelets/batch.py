@@ -23,7 +23,7 @@ from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.page_locked import locked
 from portatile.device.side_by_side import threads
 from portatile.errors import ArgumentError
-from portatile.runtime import memory_limit
+from portatile.runtime.one_device import memory_limit
 from portatile.wavelets.flow import DevicePipeline, Into, PipelinePlace
 
 _FREE = 16  # bound of the points by which a free axis grows

@@ -21,7 +21,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.errors import PortatileError
-from portatile.runtime import memory_limit
+from portatile.runtime.one_device import memory_limit
 
 Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Makes the host array of a shape and dtype that a batch's result is written to, such as ``np.empty``."""

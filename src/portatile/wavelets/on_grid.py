@@ -21,12 +21,13 @@ from portatile.arguments.axes import AXES
 from portatile.arguments.checks import NAMES, check_orbitals
 from portatile.device.buffer import Buffer
 from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
-from portatile.runtime import memory_limit, separable
-from portatile.runtime.engine import BoundProblem, Engine, engine_of
+from portatile.runtime import separable
+from portatile.runtime.one_device import memory_limit
+from portatile.runtime.one_device.engine import BoundProblem, Engine, engine_of
+from portatile.runtime.one_device.scratch import SHARE
 from portatile.runtime.perform import assembled, constant
-from portatile.runtime.recorded import Planned, Recorder
+from portatile.runtime.repeated.recorded import Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
-from portatile.runtime.scratch import SHARE
 from portatile.runtime.separable import ELSEWHERE, AxisPass, Volume
 
 Check = Callable[[Any, Any], None]

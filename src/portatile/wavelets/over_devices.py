@@ -21,13 +21,14 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.device.event import Event
 from portatile.device.page_locked import locked
-from portatile.runtime import batches, forecast, perform, tries
-from portatile.runtime.device_threads import Part, together
-from portatile.runtime.engine import engine_of
-from portatile.runtime.forecast import Forecast
-from portatile.runtime.in_turn import in_turn
-from portatile.runtime.pieces import Pieces, about_in_time
-from portatile.runtime.splits import Share, Split, keep
+from portatile.runtime import perform
+from portatile.runtime.one_device.engine import engine_of
+from portatile.runtime.several_devices import batches, forecast, tries
+from portatile.runtime.several_devices.device_threads import Part, together
+from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.in_turn import in_turn
+from portatile.runtime.several_devices.pieces import Pieces, about_in_time
+from portatile.runtime.several_devices.splits import Share, Split, keep
 from portatile.wavelets.batch import group_size, moved_back
 from portatile.wavelets.flow import DevicePipeline, Into, PipelinePlace
 

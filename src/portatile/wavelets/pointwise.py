@@ -11,7 +11,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.records import Layout
-from portatile.runtime.engine import engine_of
+from portatile.runtime.one_device.engine import engine_of
 
 
 def product(x: Any, y: Any) -> Any:

@@ -22,10 +22,10 @@ from portatile import processes, verify, workloads
 from portatile.arguments.matrices import MAX_ALIGNMENT, Matrix
 from portatile.errors import ArgumentError, DeviceError, PortatileError
 from portatile.records import Problem, from_json, to_json
-from portatile.runtime import several
-from portatile.runtime.engine import Engine, Prepared, engine_of
-from portatile.runtime.forecast import Forecast
+from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
 from portatile.runtime.perform import start
+from portatile.runtime.several_devices import several
+from portatile.runtime.several_devices.forecast import Forecast
 from portatile.workload import Inputs
 from portatile.workloads.operands import view
 

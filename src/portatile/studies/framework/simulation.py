@@ -13,8 +13,8 @@ from math import isfinite
 
 import numpy as np
 
-from portatile.runtime.pieces import Pieces
-from portatile.runtime.slabs import LEAST_SLABS
+from portatile.runtime.in_parts.slabs import LEAST_SLABS
+from portatile.runtime.several_devices.pieces import Pieces
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""Calls on the very arrays of before that have become graphs: one look-up by addresses, one check of the arrays, one launch.
+
+Nothing of the package is imported: routines look here before they load what plans their calls.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from portatile.arguments.described import Check, Maker
+    from portatile.device import Selector
+    from portatile.runtime.one_device.engine import Engine
+
+Locate = Callable[[Any], int]
+"""Gives the address of an array of a library."""
+
+_MOST = 256  # calls of a routine, as many as a device has graphs
+_RESULTS = 16  # places of new results of one call
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A call that ran as a graph, with this very tuple of ``factors`` or others ``like`` them, while ``stream()`` gave ``number``.
+
+    ``check(arrays)`` tells whether arrays at the same addresses are described as those of the call were. ``again()`` makes the call again;
+    it returns False, with nothing done, where it no longer can. ``kept`` is what it needs alive.
+    """
+
+    factors: tuple[Any, ...]
+    like: Callable[[tuple[Any, ...]], bool]
+    options: object
+    device: Selector | None
+    check: Check
+    stream: Callable[[], int]
+    number: int
+    engine: Engine
+    again: Callable[[], bool]
+    kept: object
+
+    def matches(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
+        """Whether a call on arrays at these addresses is this one."""
+        engine = self.engine
+        return (
+            options == self.options
+            and device == self.device
+            and (factors is self.factors or self.like(factors))
+            and self.check(arrays)
+            and self.stream() == self.number
+            and engine.device.generation == engine.generation
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A call without an output: ``make`` gives a new one, and ``again`` makes the call for the addresses where it lay before.
+
+    For others ``call`` does it. ``replay`` is the first such call.
+    """
+
+    replay: Replay
+    make: Maker
+    call: Callable[..., Any]
+    again: dict[int, Callable[[], bool]]
+
+    def is_that_of(self, other: Replay) -> bool:
+        """Whether another replay is the same call with another new result."""
+        own = self.replay
+        return (
+            (own.options, own.device, own.number) == (other.options, other.device, other.number)
+            and own.kept is other.kept
+            and own.check is other.check
+            and own.like(other.factors)
+        )
+
+
+class Replays:
+    """The calls of one routine that have become graphs, by the addresses of their arrays and factors: ``known`` with the output's address,
+    ``made`` without one.
+
+    While one of the two is empty there is no need to ``run`` or to ``make``.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Any, ...], Replay] = {}
+        self.made: dict[tuple[Any, ...], _Made] = {}
+        self._locate: dict[type, Locate] = {}  # by the type of a call's first array
+
+    def run(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
+        """Whether the call was made; False, with nothing done, for one that has not become a graph."""
+        locate = self._locate.get(type(arrays[0]))
+        if locate is None:
+            return False
+        try:
+            known = self.known.get((*map(locate, arrays), *factors))
+            if known is None or not known.matches(arrays, factors, options, device):
+                return False
+        except (AttributeError, RuntimeError, TypeError, struct.error):  # arrays of several kinds, factors that are no real numbers
+            return False
+        with known.engine.lock:
+            return known.again()
+
+    def make(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> Any:
+        """The new result of a call; None for one that has not become a graph."""
+        locate = self._locate.get(type(arrays[0]))
+        if locate is None:
+            return None
+        try:
+            places = list(map(locate, arrays))
+            known = self.made.get((*places, *factors))
+            if known is None or not known.replay.matches(arrays, factors, options, device):
+                return None
+        except (AttributeError, RuntimeError, TypeError, struct.error):
+            return None
+        out, place = made = known.make(arrays[0])
+        again = known.again.get(place)
+        if again is not None:
+            with known.replay.engine.lock:
+                if again():
+                    return out
+        return known.call(arrays, factors, None, places, made)
+
+    def keep(self, kind: type, locate: Locate, places: list[int], replay: Replay) -> None:
+        """Have ``run`` know the call that was made on arrays at these addresses, the first one of this type, as ``locate`` gives them."""
+        if len(self.known) >= _MOST:
+            self.known.clear()
+        self._locate[kind] = locate
+        self.known[*places, *replay.factors] = replay
+
+    def keep_made(self, kind: type, locate: Locate, places: list[int], replay: Replay, make: Maker, call: Callable[..., Any]) -> None:
+        """Have ``make`` know the call, whose new result ``make`` gave; it lies at the last of the addresses."""
+        key = *places[:-1], *replay.factors
+        known = self.made.get(key)
+        if known is None or not known.is_that_of(replay):
+            if len(self.made) >= _MOST:
+                self.made.clear()
+            known = self.made[key] = _Made(replay, make, call, {})
+        if len(known.again) >= _RESULTS:
+            known.again.clear()
+        known.again[places[-1]] = replay.again
+        self._locate[kind] = locate
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.known.clear()
+        self.made.clear()
+        self._locate.clear()
+
+
+@cache
+def replays_of(routine: str) -> Replays:
+    """The calls of a routine that have become graphs."""
+    return Replays()

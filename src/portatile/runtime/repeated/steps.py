@@ -1,0 +1,228 @@
+"""The steps of a recorded call: which array each operand is part of, and launches on operands of the device or of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from portatile.arguments.described import BUFFERS
+from portatile.arguments.matrices import Matrix
+from portatile.arguments.outputs import InitialContent
+from portatile.device.base import Device, Memory, Queue, Ready
+from portatile.device.buffer import Buffer
+from portatile.runtime.one_device.deferred import waiting
+from portatile.runtime.one_device.engine import Engine, LoadedPlan
+from portatile.runtime.one_device.in_flight import InFlight
+from portatile.runtime.perform import start
+
+
+class CallArray(NamedTuple):
+    """An operand that lies in one of the call's arrays: the ``at``-th; ``delta`` bytes from its first element; ``nbytes`` long.
+
+    ``view`` names a key of ``_VIEWS``: which view of an array on the host the operand is.
+    """
+
+    at: int
+    delta: int
+    nbytes: int
+    view: str = ""
+
+    def memory(self, device: Device, arrays: Sequence[Any], places: Sequence[int]) -> Memory:
+        """The operand's memory in this call."""
+        array = arrays[self.at]
+        place = places[self.at] + self.delta
+        if type(array) is Buffer and (type(array.memory.handle) is not int or array.memory.handle == place):
+            return array.memory  # which is the whole Buffer's where a device has no addresses
+        return device.adopt(place, self.nbytes, array)
+
+    def array(self, arrays: Sequence[Any]) -> Any:
+        """The operand's array, on the host."""
+        return _VIEWS[self.view](arrays[self.at])
+
+    def place(self, places: Sequence[int]) -> int:
+        """The address of its memory."""
+        return places[self.at] + self.delta
+
+
+_VIEWS: Mapping[str, Callable[[Any], Any]] = {
+    "": lambda array: array,
+    "transposed": lambda array: array.T,
+    "column": lambda array: array[:, None] if array.ndim == 1 else array,
+}
+
+
+class Constant(NamedTuple):
+    """An operand that is the same in every call: an array of the package's own, on the host or on a device."""
+
+    kept: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its memory."""
+        return int(self.kept.memory.nbytes if type(self.kept) is Buffer else self.kept.nbytes)
+
+    def memory(self, device: Device, arrays: Sequence[Any], places: Sequence[int]) -> Memory:
+        """Its memory."""
+        return self.kept.memory  # type: ignore[no-any-return]
+
+    def array(self, arrays: Sequence[Any]) -> Any:
+        """The array."""
+        return self.kept
+
+    def place(self, places: Sequence[int]) -> int:
+        """The address of its memory."""
+        return self.kept.memory.handle  # type: ignore[no-any-return]
+
+
+Operand = CallArray | Constant
+
+
+class Launches:
+    """Launches of a prepared problem on arrays of the device, ``count`` to a call.
+
+    ``own`` tells whether the arrays are Buffers, in memory that this device allocated. Scalars are the call's ``factors``, by name, and
+    ``fixed`` ones.
+    """
+
+    def __init__(
+        self,
+        prepared: LoadedPlan,
+        operands: Mapping[str, Operand],
+        factors: tuple[str, ...],
+        fixed: Mapping[str, Any],
+        count: int,
+        own: bool,
+    ) -> None:
+        self._prepared, self._operands, self._factors, self._fixed = prepared, operands, factors, fixed
+        self._executable = prepared.executable
+        self._others: list[Operand] = []  # operands that are no argument themselves; their addresses follow the factors
+        places = {name: count + at for at, name in enumerate(factors)}
+        for name, operand in operands.items():
+            if isinstance(operand, CallArray) and not operand.delta:
+                places[name] = operand.at
+            else:
+                places[name] = count + len(factors) + len(self._others)
+                self._others.append(operand)
+        self._numbers = tuple(fixed.values())
+        beyond = count + len(factors) + len(self._others)
+        places.update({name: beyond + at for at, name in enumerate(fixed)})
+        self._alike = not self._others and not fixed
+        self._ready: Ready | None = self._executable.ready(places, beyond + len(fixed))
+        self._alone = not self._executable.plan.temporaries
+        self.borrows = own
+        self.plain = self._ready if self._alike and self._alone else None
+        """Launches that take a call's addresses and factors as they are: who records the call may run them without ``run``."""
+
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> bool:
+        """Queue them; the caller holds the engine's lock. Returns whether they ran as one command, which ``replay`` may give."""
+        if self._ready is None:
+            memories = {name: operand.memory(queue.device, arrays, places) for name, operand in self._operands.items()}
+            self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
+            return False
+        values = self._values(places, factors)
+        if self._alone:
+            return self._ready.run(queue, values, self.borrows)
+        return self._executable.rerun(self._ready, queue, values, self.borrows)
+
+    def replay(self, queue: Queue, factors: tuple[Any, ...], places: Sequence[int]) -> Callable[[], bool] | None:
+        """What queues that command again, as ``Ready.replay`` says; good as long as this object is there, whose constants it takes."""
+        if self._ready is None:
+            return None
+        return self._executable.replay(self._ready, queue, self._values(places, factors), self.borrows)
+
+    def _values(self, places: Sequence[int], factors: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values of a run, in the order in which ``_ready`` has their places."""
+        if self._alike:
+            return (*places, *factors)
+        return (*places, *factors, *[operand.place(places) for operand in self._others], *self._numbers)
+
+
+class HostProblem(NamedTuple):
+    """A prepared problem for arrays on the host; ``operands`` are templates for the matrices of a call, scalars are as in ``Launches``."""
+
+    engine: Engine
+    prepared: LoadedPlan
+    operands: Mapping[str, tuple[Operand, Matrix]]
+    factors: tuple[str, ...]
+    fixed: Mapping[str, Any]
+
+
+class HostLaunches:
+    """Launches on arrays of the host, shared with the device or copied. Arrays at the last call's addresses reuse the shared memory."""
+
+    def __init__(self, call: HostProblem) -> None:
+        self._call = call
+        self._last: tuple[list[int], Mapping[str, Memory]] = [], {}  # addresses of the last arrays, and their memory if the device keeps it
+        self._given: tuple[tuple[Any, ...], Any] = (), None  # factors of the last call on them, and its launches
+
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
+        """Compute; returns when the output is there. The caller holds the engine's lock."""
+        call = self._call
+        last, memories = self._last
+        if memories and places == last and None not in [memory.handle for memory in memories.values()]:
+            given, launches = self._given
+            with InFlight(call.engine.in_flight, queue, arrays):
+                if launches is not None and given == factors:
+                    waiting.calls += 1
+                    for launch in launches:
+                        queue.launch(*launch)
+                else:
+                    scalars = self._scalars(factors)
+                    call.prepared.run(queue, memories, scalars)
+                    self._given = factors, call.prepared.executable.launches(memories, scalars)
+                queue.finish()
+            return
+        matrices = {name: model._replace(array=source.array(arrays)) for name, (source, model) in call.operands.items()}
+        memories = start(call.engine, call.prepared, matrices, self._scalars(factors), arrays[-1])
+        self._last = (list(places), memories) if memories else ([], {})
+        self._given = (), None
+
+    def _scalars(self, factors: tuple[Any, ...]) -> dict[str, Any]:
+        return {**dict(zip(self._call.factors, factors, strict=True)), **self._call.fixed}
+
+
+class InitialContentStep:
+    """A step before the launches: writes the values that an output begins with, such as those of C."""
+
+    def __init__(self, target: CallArray, source: Operand | None, triangle: str) -> None:
+        self._target, self._source, self._triangle = target, source, triangle
+
+    def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
+        """Put the values into the output."""
+        array, source = self._target.array(arrays), None if self._source is None else self._source.array(arrays)
+        if not isinstance(array, np.ndarray):
+            array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
+        InitialContent(array, source, self._triangle).put(queue)
+
+
+def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Operand | None:
+    """The place in ``arrays`` of the array that an operand's array is, or lies in; None where that is not certain."""
+    if isinstance(array, np.ndarray):
+        if array.size == 0:
+            return Constant(np.empty(array.shape, array.dtype))
+        for index, candidate in enumerate(arrays):
+            for name, view in _VIEWS.items():
+                viewed = view(candidate)
+                same_layout = array.shape == viewed.shape and array.strides == viewed.strides
+                if same_layout and array.__array_interface__["data"][0] == places[index]:
+                    return CallArray(index, 0, array.nbytes, name)
+        return None
+    memory = array.memory
+    sources = [index for index, candidate in enumerate(arrays) if candidate is array]
+    if not sources:  # a view of one of them
+        sources = [index for index, place in enumerate(places) if place == BUFFERS.place(array)][:1]
+    if not sources:  # or a part, which begins elsewhere
+        owner = getattr(memory, "owner", None)
+        sources = [at for at, other in enumerate(arrays) if other is owner or getattr(other, "memory", None) is memory]
+    if not sources or any(arrays[index] is not arrays[sources[0]] for index in sources):
+        return None
+    base = memory.handle if type(memory.handle) is int else places[sources[0]]
+    return CallArray(sources[0], base - places[sources[0]], memory.nbytes)
+
+
+def entire(begin: InitialContent, arrays: Sequence[Any], target: CallArray, source: Operand | None) -> bool:
+    """Whether both ends of a copy on a device are whole arrays of the call, so that it can be repeated on others."""
+    ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, CallArray) else [])]
+    return all(end.size == Buffer.wrap(arrays[place.at]).size for end, place in ends)

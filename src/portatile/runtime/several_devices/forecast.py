@@ -1,0 +1,400 @@
+"""Is a problem computed sooner by several devices together, or by the best of them alone? What was measured decides, else a model.
+
+Both are tried before one is preferred: the rates of small pieces hide how fast a device is alone, and a model of the split does not know
+what its threads, transfers and the wait at its end cost. What was not measured yet is therefore expected at its best, so that it is
+measured when it may be faster; from then on the smaller of two measured times decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from portatile import workloads
+from portatile.arguments.matrices import Matrix
+from portatile.device.base import Device
+from portatile.device.page_locked import locked
+from portatile.formatting import duration
+from portatile.records import Problem
+from portatile.runtime.one_device.engine import Engine, engine_of
+from portatile.runtime.several_devices import rates, triangles, tries
+from portatile.runtime.several_devices.pieces import FEWEST, about_in_time
+from portatile.runtime.several_devices.tries import key_of
+from portatile.store import device_key
+from portatile.workload import Cut
+
+Places = Mapping[str, Matrix]
+_STARTING = 1e-4
+"""Seconds of a split beside its pieces, at least: threads, queues, and the wait at the end."""
+_SHORT = 1.0  # seconds, below which trying a device alone costs little, and copies for other devices hide much of its rate
+_HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # times faster that a device may be alone than its pieces of long and of short problems show
+_NEAR = 1.25  # times slower that a device is taken to be at most beside others to which operands travel
+_LITTLE = 0.03  # of the work: devices that would do less than this together are left out
+_MAKING = 0.05  # of a split's seconds, up to which making pieces of new shapes ready does not count
+_LONG = 10.0  # seconds, beside which compiling and allocating take little
+_TINY = 1e6  # flops of a problem that is not shared: any device takes less for them than a split does for its threads
+REMOTE = "remote"
+"""Where some operands lie that have to travel to a device."""
+LOCKED = "locked"
+"""Where operands lie that a device copies from their place on the host, and to it."""
+_COLD = 8  # runs of a kind that may be passed over because they made something ready, before one of them counts if nothing is known
+_runs: dict[tuple[str, ...], int] = {}
+"""How often each kind of problem ran in this process. The time of a first run, which compiles, checks and allocates, is no prediction."""
+_FIRST = 2  # pieces of a workload on a device, which are slow: as many as are under way at once
+_begun: dict[tuple[object, ...], int] = {}
+"""How many pieces of a workload each device computed in this process, as far as they are first ones."""
+_CLOSE = 1.25  # times longer than a split, up to which a device that was timed alone is timed again
+
+
+@dataclass(frozen=True)
+class ExpectedTime:
+    """Seconds that somebody is expected to take; whether they were ``measured``, or are those of one ``like`` it, of its kind."""
+
+    seconds: float
+    measured: bool = False
+    like: bool = False
+
+    def __str__(self) -> str:
+        return f"{duration(self.seconds)} ({'measured' if self.measured else 'predicted'})"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a problem takes when all share it, None where somebody's rate is unknown, and by each device alone whose time is known.
+
+    ``quickest`` is the device that should compute it alone, for its measured time is the least or it has to be measured; "" to share it.
+    ``tiny``: it is too small to be shared, whatever the times. ``little`` is the part that all others would do, where that is too little
+    to share; 0 elsewhere. ``trying``: it is timed once more, although it took longer than all together.
+    """
+
+    together: ExpectedTime | None
+    alone: Mapping[str, ExpectedTime]
+    quickest: str = ""
+    tiny: bool = False
+    little: float = 0.0
+    trying: bool = False
+
+    @property
+    def decided(self) -> bool:
+        """Whether one should compute it alone and nothing remains to be tried: its time is known, or the others can do but little."""
+        return bool(self.quickest) and not self.trying and (bool(self.little) or self.alone[self.quickest].measured)
+
+    @property
+    def tried(self) -> bool:
+        """Whether all together and the best one alone were measured."""
+        best = self.alone.get(self.best_alone)
+        return self.together is not None and self.together.measured and best is not None and (best.measured or best.like)
+
+    @property
+    def why(self) -> str:
+        """Who computes it alone, and why."""
+        if self.little:
+            return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
+        because = "which is tried once more" if self.trying else "which is faster" if self.decided else "which was not tried yet"
+        sentence = f"{self.quickest} computes it alone, {because}"
+        return f"{sentence}: it is too small to share" if self.tiny else sentence
+
+    @property
+    def best_alone(self) -> str:
+        """The device that is expected to be the fastest one alone; "" where nothing is known."""
+        return min(self.alone, key=lambda name: (self.alone[name].seconds, not self.alone[name].measured), default="")
+
+    def __str__(self) -> str:
+        shared = "" if self.tiny else "shared: unknown" if self.together is None else f"shared: {self.together}"
+        best = self.best_alone
+        return ", ".join(filter(None, (shared, best and f"{best} alone: {self.alone[best]}")))
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What several devices may compute together: a problem whose operands lie somewhere.
+
+    ``work``: in flops, or in what else a rate counts. ``places``: of each device what its rate depends on, as ``where`` says. ``all``: the
+    devices and the operands' places as a name. ``tiny``: the devices of which one computes it alone, because it is too small to be shared;
+    none where it is not. ``shown`` gives the work a second that a device showed, 0 for nothing known; ``parts`` the
+    steps that are shared, and of how many a piece is a multiple, or None for what cannot be shared.
+    """
+
+    problem: Problem
+    work: float
+    places: Mapping[str, str]
+    all: str
+    shown: Callable[[Device], float]
+    parts: Callable[[], tuple[int, int] | None]
+    tiny: tuple[str, ...] = ()
+
+
+def shared(devices: Sequence[Device], problem: Problem, matrices: Places | None = None) -> Shared:
+    """A workload's problem; ``matrices`` are the operands where they lie, on the host by default."""
+    places = {device.info.id: where(matrices, device) for device in devices}
+
+    def shown(device: Device) -> float:
+        return known(engine_of(device), problem, places[device.info.id], least=True)
+
+    def parts() -> tuple[int, int] | None:
+        cut = cut_of(devices, problem)
+        return None if cut is None else (problem.sizes[cut.size], max(cut.period, 1))
+
+    lie = [stored.array.memory.device if stored.on_device else None for stored in (matrices or {}).values()]
+    work = max(workloads.get(problem.workload).flops(problem), 1.0)
+    in_place = LOCKED in places.values()
+    return Shared(problem, work, places, together_of(devices, lie, in_place), shown, parts, tiny(work, places, lie))
+
+
+def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) -> tuple[str, ...]:
+    """The devices of which one computes so small a problem alone: where no operand has to travel, else where the output, the last, lies.
+
+    None where the problem is larger, or its output lies on none of these.
+    """
+    if flops > _TINY:
+        return ()
+    near = tuple(name for name, place in places.items() if place != REMOTE)
+    output = lie[-1] if lie else None
+    return near or tuple(name for name in places if output is not None and output.info.id == name)
+
+
+def together_of(devices: Sequence[Device], lie: Sequence[Device | None], in_place: bool = False) -> str:
+    """The name of a split by these devices of operands that lie on those, None for the host: its time depends on both.
+
+    ``in_place``: what lies on the host is locked.
+    """
+    placed = " ".join(device.info.id for device in lie if device is not None) or (LOCKED if in_place else "")
+    return "with " + " ".join(device.info.id for device in devices) + (f" of {placed}" if placed else "")
+
+
+def of(devices: Sequence[Device], task: Shared) -> Forecast:
+    """The forecast for these devices."""
+    if task.tiny:
+        return _of_tiny(devices, task)
+    measured = _took(devices[0], task, task.all)
+    alone = _each_alone(devices, task, measured)
+    little = _little(alone) if len(alone) == len(devices) and _sure(devices, task, alone) else 0.0
+    if measured is not None:
+        return _of_measured(devices, task, measured, alone, little)
+    if len(alone) < len(devices) or (parts := task.parts()) is None:
+        return Forecast(None, alone)
+    size, period = parts
+    starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", most=task.work)  # of a larger one it is more
+
+    def shared(seconds: Mapping[str, float]) -> ExpectedTime:
+        """What all take together where each takes ``seconds`` alone."""
+        speeds = {name: size / each for name, each in seconds.items()}
+        return ExpectedTime(about_in_time(size, period, speeds) + (starting or _STARTING))
+
+    together = shared({name: expected.seconds for name, expected in alone.items()})
+    best = shared({name: _at_best(expected) for name, expected in alone.items()})
+    if little:
+        return Forecast(together, alone, min(alone, key=lambda name: alone[name].seconds), little=little)
+    return Forecast(together, alone, _quickest(best, _nearby(task, alone)))
+
+
+def _of_measured(devices: Sequence[Device], task: Shared, together: float, alone: Mapping[str, ExpectedTime], little: float) -> Forecast:
+    """The forecast where the seconds of all ``together`` are known: of two ways the slower one is timed again while it may be faster."""
+    shared = ExpectedTime(together, True)
+    quickest = _quickest(shared, _nearby(task, alone))
+    if quickest:
+        again = not little and tries.may_be_faster(key_of(devices[0], task.problem, task.all), together, alone[quickest].seconds)
+        return Forecast(shared, alone, "" if again else quickest)
+    measured = {device.info.id: device for device in devices if alone[device.info.id].measured and device.info.id in _nearby(task, alone)}
+    best = min(measured, key=lambda name: alone[name].seconds, default="")
+    near = bool(best) and alone[best].seconds < _CLOSE * together
+    if near and tries.is_new(key_of(measured[best], task.problem, f"alone {task.places[best]}")):
+        return Forecast(shared, alone, best, trying=True)
+    return Forecast(shared, alone)
+
+
+def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, ExpectedTime]:
+    """What each device takes alone, as far as that is known, else at most as one of its kind. ``together``: measured seconds of all."""
+    known = {one.info.id: _took(one, task, f"alone {task.places[one.info.id]}") for one in devices}
+    kinds: dict[tuple[str, str], float] = {}
+    if None in known.values():
+        kinds = {(device_key(one.info), task.places[one.info.id]): took for one in devices if (took := known[one.info.id]) is not None}
+    alone: dict[str, ExpectedTime] = {}
+    for device in devices:
+        name = device.info.id
+        if (seconds := known[name]) is not None:
+            alone[name] = ExpectedTime(seconds, True)
+        elif kinds and (seconds := kinds.get((kind := device_key(device.info), task.places[name]), kinds.get((kind, REMOTE)))) is not None:
+            alone[name] = ExpectedTime(seconds, like=True)
+        elif shown := task.shown(device):
+            alone[name] = ExpectedTime(task.work / shown)
+        elif together is not None:  # it came too late for a piece
+            alone[name] = ExpectedTime(together)
+    return alone
+
+
+def _took(device: Device, task: Shared, what: str) -> float | None:
+    """Seconds that the whole problem took: the least of the latest times in this process, else what is stored."""
+    return tries.least(key_of(device, task.problem, what)) or rates.seconds(device.info, task.problem, what)
+
+
+def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, ExpectedTime]) -> bool:
+    """Whether enough is known of the devices to leave some of them out."""
+    return all(
+        alone[device.info.id].measured or rates.is_confirmed(device.info, task.problem, task.work, task.places[device.info.id])
+        for device in devices
+    )
+
+
+def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str]:
+    """The devices that do enough of it to take part, where those are several of more, and a line of the others; else all of them.
+
+    A device that does little costs the others more: its threads take the cores that feed them, and all wait for its last piece.
+    """
+    if task.tiny or len(devices) <= FEWEST:
+        return devices, ""
+    if faster := _faster_without(devices, task):
+        return faster
+    alone = _each_alone(devices, task, rates.seconds(devices[0].info, task.problem, task.all))
+    if len(alone) < len(devices) or not _sure(devices, task, alone):
+        return devices, ""
+    total = sum(1 / max(one.seconds, 1e-12) for one in alone.values())
+    parts = {name: 1 / max(one.seconds, 1e-12) / total for name, one in alone.items()}
+    participants = [device for device in devices if parts[device.info.id] >= _LITTLE]
+    if not FEWEST <= len(participants) < len(devices):
+        return devices, ""
+    others = [f"{name} ({100 * part:.2g} %)" for name, part in parts.items() if part < _LITTLE]
+    return participants, f"left out for doing too little of it: {', '.join(others)}"
+
+
+def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str] | None:
+    """The devices with memory of their own, where these were measured to be faster by themselves; None where they were not."""
+    participants = [device for device in devices if not device.info.unified_memory]
+    if not FEWEST <= len(participants) < len(devices):
+        return None
+    every, fewer = (" ".join(device.info.id for device in some) for some in (devices, participants))
+    together = rates.seconds(devices[0].info, task.problem, task.all)
+    without = rates.seconds(participants[0].info, task.problem, task.all.replace(f"with {every}", f"with {fewer}"))
+    if together is None or without is None or without >= together:
+        return None
+    others = ", ".join(one.info.id for one in devices if one not in participants)
+    return participants, f"left out because the others are faster alone: {others}"
+
+
+def _little(alone: Mapping[str, ExpectedTime]) -> float:
+    """The part of the work that all but the fastest would do, by their times alone, where it is too little to share; else 0."""
+    rates_alone = [1 / max(expected.seconds, 1e-12) for expected in alone.values()]
+    rest = 1 - max(rates_alone) / sum(rates_alone)
+    return rest if rest < _LITTLE else 0.0
+
+
+def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
+    """Each device that may compute a tiny problem is measured, the fastest one computes it from then on."""
+    alone: dict[str, ExpectedTime] = {}
+    for device in devices:
+        if (name := device.info.id) in task.tiny:
+            seconds = rates.seconds(device.info, task.problem, f"alone {task.places[name]}")
+            alone[name] = ExpectedTime(_STARTING) if seconds is None else ExpectedTime(seconds, True)
+    return Forecast(None, alone, min(alone, key=lambda name: (alone[name].measured, alone[name].seconds)), True)
+
+
+def _quickest(together: ExpectedTime, alone: Mapping[str, ExpectedTime]) -> str:
+    """The device that should compute the problem alone; "" for none. ``together``: the seconds that all of them take at best."""
+    best = min(alone, key=lambda name: _at_best(alone[name]), default="")
+    return best if best and _at_best(alone[best]) <= together.seconds else ""
+
+
+def _nearby(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, ExpectedTime]:
+    """Those devices that may be the best one alone: to which nothing has to travel, where one of them is not much slower than others.
+
+    Its time holds what a call costs that is shared, which it does not cost from then on.
+    """
+    near = {name: one for name, one in alone.items() if task.places[name] != REMOTE and one.measured}
+    least = min((one.seconds for one in near.values()), default=0.0)
+    return near if least and all(least <= _NEAR * one.seconds for one in alone.values()) else alone
+
+
+def _at_best(alone: ExpectedTime) -> float:
+    """The least seconds that a device may take alone: small pieces may hide how fast it is."""
+    if alone.measured:
+        return alone.seconds
+    return alone.seconds / (_HIDDEN_SHORT if alone.seconds < _SHORT and not alone.like else _HIDDEN)
+
+
+def learn_alone(device: Device, task: Shared, seconds: float) -> None:
+    """Remember how long a device took for the whole problem."""
+    what = f"alone {task.places[device.info.id]}"
+    if _is_warm(device, task.problem, what, seconds):
+        tries.count(key_of(device, task.problem, what), seconds, rates.seconds(device.info, task.problem, what) is not None)
+        rates.record_seconds(device.info, task.problem, what, seconds)
+
+
+def learn_together(
+    devices: Sequence[Device], task: Shared, seconds: float, shown: Mapping[str, float], pieces: float, making: float = 0.0
+) -> None:
+    """Remember how long all took, and the work a second that each has ``shown``; ``pieces`` is what the model says of all at these.
+
+    ``making``: seconds in which pieces of new shapes were made ready, which the time of all holds and the rates do not.
+    """
+    mostly_making = making > _MAKING * seconds
+    warm = _is_warm(devices[0], task.problem, task.all, seconds, mostly_making)
+    if not warm and not mostly_making:
+        return
+    for device in devices:
+        if shown.get(device.info.id):
+            rates.record_rate(device.info, task.problem, task.work, shown[device.info.id], task.places[device.info.id])
+    if not warm:
+        return
+    stored = rates.seconds(devices[0].info, task.problem, task.all) is not None
+    tries.count(key_of(devices[0], task.problem, task.all), seconds, stored)
+    rates.record_seconds(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
+    if len(shown) == len(devices):
+        what, starting = f"starting {task.all}", max(seconds - pieces, _STARTING)
+        before = rates.of(devices[0].info, task.problem, task.work, what, task.work, task.work)
+        starting = starting if before is None else min(starting, (before + starting) / 2)  # a run may be disturbed
+        rates.learn(devices[0].info, task.problem, task.work, starting, what)
+
+
+def is_first(device: Device, problem: Problem, place: str) -> bool:
+    """Whether this piece is one of the first of its workload on the device in this process: it loads kernels, and its rate says little.
+
+    ``place``: what of the operands' place its rate depends on, as ``where`` says.
+    """
+    key = device.info.id, device.generation, problem.workload, problem.dtype, place
+    count = _begun.get(key, 0)
+    if count < _FIRST:
+        _begun[key] = count + 1
+    return count < _FIRST
+
+
+def _is_warm(device: Device, problem: Problem, what: str, seconds: float, making: bool = False) -> bool:
+    """Whether a run says something of the next one: it is a long one, or not the first of its kind here and nothing was made ready."""
+    key = key_of(device, problem, what)
+    before = _runs.get(key, 0)
+    _runs[key] = before + 1
+    if making and before >= _COLD:
+        return rates.seconds(device.info, problem, what) is None
+    return seconds > _LONG or (before > 0 and not making)
+
+
+def known(engine: Engine, problem: Problem, place: str = "", least: bool = False) -> float:
+    """Flops a second that a device showed for such problems with operands there, or when it was tuned; 0 for nothing known.
+
+    ``least``: only of problems that are not much smaller, whose rate would say nothing of this one.
+    """
+    work = workloads.get(problem.workload).flops(problem)
+    shown = rates.of(engine.device.info, problem, work, place, least=work if least else 0.0)
+    if shown is not None:
+        return shown
+    choice = engine.choose(problem)
+    if choice.trial is None or choice.reason not in ("tuned", "near problem"):
+        return 0.0
+    return workloads.get(problem.workload).flops(choice.trial.problem) / choice.trial.comparable
+
+
+def where(matrices: Places | None, device: Device) -> str:
+    """The operands' place, as far as a rate depends on it: all ``local`` to the device, some ``remote``, or on the host, perhaps locked."""
+    if matrices is None:
+        return ""
+    if not any(stored.on_device for stored in matrices.values()):
+        return LOCKED if not device.info.unified_memory and locked.hold_all([stored.array for stored in matrices.values()]) else ""
+    local = all(stored.on_device and stored.array.memory.device is device for stored in matrices.values())
+    return "local" if local else REMOTE
+
+
+def cut_of(devices: Sequence[Device], problem: Problem) -> Cut | None:
+    """A size along which the problem may be shared; None where there is none."""
+    workload = workloads.get(problem.workload)
+    cuts = [cut for cut in workload.cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
+    cut = next((candidate for candidate in cuts if problem.sizes[candidate.size] > 1), None)
+    return cut if cuts else triangles.cut_of(problem)

@@ -1,0 +1,398 @@
+"""One computation over several devices: cut where its workload may be cut, handed out piece by piece by the rate that each device shows.
+
+Each device computes in a thread of its own. A device takes a piece in proportion to its rate, transfers included, and less towards the
+end, so that nobody waits long. A device that fails hands its pieces to the others. Elements are computed by the configuration of the
+device that they fall to, so the bits may differ from a single device's within the workload's bound.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+
+from portatile import workloads
+from portatile.arguments.matrices import Matrix
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, DeviceError, LaunchError
+from portatile.records import Problem
+from portatile.runtime.in_parts import slab_pipeline, slabs, tasks
+from portatile.runtime.in_parts.broadcast import Broadcast
+from portatile.runtime.one_device import memory_limit
+from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
+from portatile.runtime.several_devices import at_once, forecast, splits, triangles
+from portatile.runtime.several_devices.device_threads import Part, together
+from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.pieces import FEWEST, Pieces, about_in_time, in_time
+from portatile.runtime.several_devices.ready_parts import ReadyPart
+from portatile.runtime.several_devices.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
+from portatile.runtime.several_devices.splits import Share, Split, keep
+from portatile.runtime.several_devices.triangles import TriangleParts
+from portatile.store import device_key
+from portatile.workload import Cut
+
+Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
+"""A function that computes a prepared problem on host arrays and returns when the output is complete."""
+
+
+@dataclass
+class _Worker:
+    """One device at work on its version of the task, which has the configuration that is best there."""
+
+    engine: Engine
+    task: tasks.Task
+    cut: Cut
+    most: int
+    share: Share
+
+    @property
+    def where(self) -> str:
+        """The place of the operands, as far as a rate depends on it."""
+        return forecast.where(self.task.matrices, self.engine.device)
+
+    def run(self, pieces: Pieces, start: Start) -> None:
+        """Take piece after piece until nothing is left. Raises the device's exception, after handing back unfinished pieces."""
+        if self.task.matrices[self.task.output].on_device:
+            with RemoteParts(self.engine, self.task, self.cut) as parts:
+                parts.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
+        elif not self.cut.pieces:
+            with TriangleParts(self.engine, self.task, start) as triangle:
+                triangle.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
+        elif self.engine.device.info.unified_memory:
+            self._in_place(pieces, start)
+        else:
+            self._through_slabs(pieces)
+
+    def _in_place(self, pieces: Pieces, start: Start) -> None:
+        """Compute pieces whose operands the device reaches in place."""
+        while (piece := pieces.take(self.share.device, self.most)) is not None:
+            try:
+                part = tasks.part(self.task, self.cut, *piece)
+                output = part.matrices[part.output]
+                kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
+                matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
+                matrices = {name: described(stored) for name, stored in matrices.items()}
+                layout = {name: layout_of(stored, part.problem.layout[name]) for name, stored in matrices.items()}
+                problem = workloads.get(part.problem.workload).problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout)
+                prepared = self.engine.prepare(problem)
+                began = time.perf_counter()
+                start(self.engine, prepared, matrices, part.scalars)
+                if kept is not None:
+                    output.array[...] = kept
+            except BaseException:
+                pieces.give_back(*piece)
+                raise
+            self._count(pieces, piece, time.perf_counter() - began)
+
+    def _through_slabs(self, pieces: Pieces) -> None:
+        """Compute pieces whose operands are copied over the link, two at a time.
+
+        The pipeline holds the engine's lock, so in it nothing is waited for that another device does: that one's thread may wait for its
+        own lock, which a call of another thread holds that waits for this one.
+        """
+        taken: list[tuple[int, int]] = []
+
+        def ranges() -> Iterator[tuple[int, int] | None]:
+            """What is taken, then what is free; while pieces are under way and nothing is free they are collected."""
+            yield taken[0]
+            while (piece := pieces.take(self.share.device, self.most, wait=False)) is not None or taken:
+                if piece is not None:
+                    taken.append(piece)
+                yield piece
+
+        def collected(low: int, high: int, seconds: float) -> None:
+            taken.remove((low, high))
+            self._count(pieces, (low, high), seconds)
+
+        try:
+            while (first := pieces.take(self.share.device, self.most)) is not None:
+                taken.append(first)
+                slab_pipeline.pipeline(self.engine, self.task, self.cut, self.most, ranges(), collected)
+        except BaseException:
+            for piece in taken:
+                pieces.give_back(*piece)
+            raise
+
+    def _count(self, pieces: Pieces, piece: tuple[int, int], seconds: float) -> None:
+        steps = piece[1] - piece[0]
+        pieces.done(self.share.device, steps, seconds, forecast.is_first(self.engine.device, self.task.whole, self.where))
+        self.share.steps += steps
+        self.share.pieces += 1
+        self.share.seconds += seconds
+
+
+def expected(devices: Sequence[Device], problem: Problem) -> Split:
+    """How these devices would share a problem, or which of them would compute it alone because that is expected to be faster.
+
+    ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
+    """
+    if len(devices) == 1:
+        return Split(problem, "", 0.0, (), f"{devices[0].info.id} is the only device; it computes {problem.workload} alone", True)
+    cut = forecast.cut_of(devices, problem)
+    if cut is None:
+        return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
+    work = _work(problem, cut)
+    devices, left_out = forecast.worthwhile(devices, forecast.shared(devices, problem))
+    known = {device.info.id: forecast.known(engine_of(device), problem) / work for device in devices}
+    prediction = forecast.of(devices, forecast.shared(devices, problem))
+    return expected_split(prediction, problem, (cut.size, problem.sizes[cut.size], max(cut.period, 1)), known, left_out)
+
+
+def expected_split(
+    prediction: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float], left_out: str = ""
+) -> Split:
+    """The split that a forecast says. ``steps``: the size that is cut, its steps, and of how many a piece is a multiple.
+
+    ``known``: the rate of each device, in steps a second; 0 for nothing known. ``left_out``: who takes no part, and why.
+    """
+    name, size, period = steps
+    if prediction.quickest:
+        return _of_one(prediction, problem, size)
+    seconds, busy = in_time(size, period, known)
+    shares = tuple(Share(device, round(rate * busy[device]), 0, busy[device]) for device, rate in known.items())
+    unknown = ", ".join(device for device, rate in known.items() if not rate)
+    if prediction.together is not None:
+        seconds = prediction.together.seconds
+    note = f"no rate is known of {unknown}" if unknown else left_out
+    return Split(problem, name, seconds, shares, note, True, forecast=prediction)
+
+
+def _of_one(prediction: Forecast, problem: Problem, steps: int) -> Split:
+    """The split, of a problem of so many steps, that is none: the quickest computes it alone."""
+    seconds = prediction.alone[prediction.quickest].seconds
+    return Split(problem, "", seconds, (Share(prediction.quickest, steps, 1, seconds),), prediction.why, True, forecast=prediction)
+
+
+def _work(problem: Problem, cut: Cut) -> float:
+    """Flops of one step of the size that is cut; 1 where the workload counts none."""
+    return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
+
+
+class ShareForecast(NamedTuple):
+    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough.
+
+    ``key`` is of calls of its kind.
+    """
+
+    named: Sequence[Device]
+    devices: Sequence[Device]
+    task: forecast.Shared
+    prediction: Forecast
+    note: str = ""
+    key: Hashable = None
+
+
+Participants = tuple[Sequence[Device], str]
+"""The devices that do enough of a problem to take part, and a line of the others."""
+
+
+def participants(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Participants:
+    """The devices of several that take part."""
+    return (named, "") if len(named) <= FEWEST else forecast.worthwhile(named, forecast.shared(named, problem, matrices))
+
+
+def share_forecast(
+    named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], known: Participants | None = None
+) -> ShareForecast:
+    """What ``device_alone`` and ``perform`` need to know. ``known``: who takes part in the same problem of another type."""
+    before, left_out = known or (named, "")
+    devices, note = participants(before, problem, matrices)
+    task = forecast.shared(devices, problem, matrices)
+    prediction = forecast.of(devices, task) if len(named) > 1 else Forecast(None, {})
+    return ShareForecast(named, devices, task, prediction, "; ".join(filter(None, (left_out, note))))
+
+
+def perform(what: ShareForecast, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
+    """Compute a problem by all of its devices; returns when the output, the last of ``matrices``, is there.
+
+    The arrays all lie on the host, or all on devices, where what writes them has finished. Where a problem cannot be cut or is too small,
+    the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
+    on with the others; raises what the last one raised where all fail.
+    """
+    named, devices, task, prediction, left_out, _ = what
+    if len(devices) == 1:
+        return keep(devices, _by_one(devices[0], task, matrices, scalars, start, ""))
+    alone = next((device for device in devices if device.info.id == prediction.quickest), None)
+    workers, note = _workers(devices, task.problem, matrices, scalars) if alone is None else ([], prediction.why)
+    if len(workers) < FEWEST:
+        split = _by_one(alone or _first(devices, matrices), task, matrices, scalars, start, note)
+    else:
+        split = _shared(what, workers, start, "; ".join(filter(None, (note, left_out))))
+    return keep(named, replace(split, forecast=prediction))
+
+
+def device_alone(what: ShareForecast) -> str:
+    """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
+    named, _, task, prediction, *_ = what
+    if not prediction.decided or task.places[prediction.quickest] == forecast.REMOTE:
+        return ""
+    keep(named, _of_one(prediction, task.problem, max(task.problem.sizes.values(), default=0)))
+    return prediction.quickest
+
+
+def _by_one(
+    device: Device, task: forecast.Shared, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start, note: str
+) -> Split:
+    problem = task.problem
+    began = time.perf_counter()
+    _alone(device, problem, matrices, scalars, start)
+    seconds = time.perf_counter() - began
+    forecast.learn_alone(device, task, seconds)
+    return Split(problem, "", seconds, (Share(device.info.id, max(problem.sizes.values(), default=0), 1, seconds),), note)
+
+
+def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note: str) -> Split:
+    task, problem = what.task, what.task.problem
+    began = time.perf_counter()
+    cut = workers[0].cut
+    size, work = problem.sizes[cut.size], _work(problem, cut)
+    known = {worker.share.device: _known(worker, problem, what.prediction) / work for worker in workers}
+    period = lcm(*(max(worker.cut.period, 1) for worker in workers))
+    narrow = min(workers, key=lambda worker: worker.most)
+    least = slabs.least(narrow.engine, narrow.task, narrow.cut, narrow.most, len(workers))
+    pieces, predicted = Pieces(size, period, known, least=least), 0.0
+    if all(known.values()):
+        predicted = size / (about_in_time(size, period, known) * sum(known.values()))
+    making = sum(worker.engine.making for worker in workers)
+    rates = _at_once(what, workers, known) or _by_pieces(workers, pieces, start)
+    seconds = time.perf_counter() - began
+    shown = {name: rate * work for name, rate in rates.items()}
+    if not any(worker.share.failure for worker in workers):
+        making = sum(worker.engine.making for worker in workers) - making
+        forecast.learn_together(what.devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
+    far = sum(worker.share.steps for worker in workers if not worker.engine.device.info.unified_memory)
+    crossed = tasks.crossing(workers[0].task, cut, far / size)
+    return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted, crossed=crossed)
+
+
+def _known(worker: _Worker, problem: Problem, prediction: Forecast) -> float:
+    """Flops a second that a device showed where the operands lie, in pieces or alone; 0 for nothing known."""
+    shown, alone = forecast.known(worker.engine, problem, worker.where), prediction.alone.get(worker.share.device)
+    if shown or alone is None or not alone.measured:
+        return shown
+    return max(workloads.get(problem.workload).flops(problem), 1.0) / max(alone.seconds, 1e-12)
+
+
+def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
+    """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
+    devices = [(worker.engine, worker.task, worker.cut) for worker in workers]
+    rates = [known[one.share.device] for one in workers]
+    if len({(device_key(one.engine.device.info), one.where) for one in workers}) == 1 and all(rates):
+        rates = [sum(rates) / len(rates)] * len(rates)  # what the first pieces showed differs by chance; later calls correct it
+    parts = at_once.shares(devices, rates, what.key)
+    if not parts:
+        return {}
+    try:
+        taken = at_once.run(parts)
+    except (DeviceError, LaunchError, MemoryError):  # who fails again is left out then
+        return {}
+    for worker, one, took in zip(workers, parts, taken, strict=True):
+        worker.share.steps, worker.share.pieces, worker.share.seconds = one.steps, 1, took.seconds
+    if what.key is not None and what.prediction.tried:
+        at_once.remember(what.key, devices, parts, _teller(what, workers[0].task, workers[0].cut))
+    return {worker.share.device: worker.share.rate for worker in workers}
+
+
+def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer:
+    """A callback that keeps the split of each call that is computed in the parts of an earlier one."""
+    place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
+
+    def tell(parts: Sequence[ReadyPart], took: Sequence[at_once.PartTime], seconds: float) -> None:
+        done = [(part.plan.engine.device.info.id, part.steps, 1, one.seconds) for part, one in zip(parts, took, strict=True)]
+
+        def made() -> Split:
+            shares = tuple(Share(*one) for one in done)
+            return Split(what.task.problem, cut.size, seconds, shares, what.note, forecast=what.prediction, crossed=crossed)
+
+        splits.keep_lazily(place, made)
+
+    return tell
+
+
+def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:
+    """Compute all pieces; the steps a second that each shows who does not fail."""
+    lie = [stored.array.memory.device for stored in workers[0].task.matrices.values() if stored.on_device]
+    devices = [worker.engine.device for worker in workers] + lie
+    with Broadcast() as common:
+        for worker in workers:
+            worker.task = replace(worker.task, common=common)
+        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces, devices)
+    warm = pieces.shown
+    participants = [worker.share for worker in workers if worker.share.pieces and not worker.share.failure]
+    return {share.device: warm[share.device] for share in participants if share.device in warm}
+
+
+def _workers(
+    devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]
+) -> tuple[list[_Worker], str]:
+    """Those of the devices that can take part, and why others do not."""
+    workers: list[_Worker] = []
+    notes: list[str] = []
+    cut: Cut | None = None
+    alone = f"{_first(devices, matrices).info.id} computed it alone"
+    for device in devices:
+        engine = engine_of(device)
+        try:
+            task = tasks.task(engine, problem, matrices, scalars)
+        except ArgumentError as error:
+            notes.append(f"{device.info.id} cannot compute it: {error}")
+            continue
+        found = _cut(task, cut)
+        if found is None:
+            return [], f"{problem.workload} of this shape cannot be cut; {alone}"
+        most = _most(engine, task, found, len(devices))
+        if most:
+            cut = cut or found
+            workers.append(_Worker(engine, task, found, most, Share(device.info.id)))
+        else:
+            notes.append(f"{device.info.id} has not the memory for a part")
+    if cut is not None and problem.sizes[cut.size] < FEWEST * len(workers):
+        return [], f"too small to cut; {alone}"
+    return workers, "; ".join(notes)
+
+
+def _cut(task: tasks.Task, like: Cut | None) -> Cut | None:
+    """The way to cut a task, along the same size as others are; None where there is none."""
+    if like is None and task.matrices[task.output].on_device:
+        return best_cut(task)
+    if not task.cuts:
+        return triangles.cut(task)
+    return next((one for one in task.cuts if task.problem.sizes[one.size] > 1 and (like is None or one.size == like.size)), None)
+
+
+def _most(engine: Engine, task: tasks.Task, cut: Cut, devices: int) -> int:
+    """The steps of the largest piece that one of several devices has the memory for, or that hides its transfers."""
+    device, on_device = engine.device, task.matrices[task.output].on_device
+    if is_local(task, device) if on_device else device.info.unified_memory:
+        return int(task.problem.sizes[cut.size])
+    if not cut.pieces:
+        return triangles.most(engine, task, cut)
+    limit = memory_limit.limit_of(device) or device.info.global_memory
+    return slabs.widest(engine, task, resident(task, cut) if on_device else cut, limit, devices)
+
+
+def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
+    """The device for a problem that is not shared: the one where the output lies, else the first that was named."""
+    *_, output = matrices.values()
+    return output.array.memory.device if output.on_device else devices[0]
+
+
+def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> None:
+    engine = engine_of(device)
+    if forecast.where(matrices, device) == forecast.REMOTE:
+        with RemoteParts(engine, tasks.task(engine, problem, matrices, scalars), None) as parts:
+            parts.whole()
+        return
+    on_host = not any(stored.on_device for stored in matrices.values())
+    sizes = tuple(stored.extent * stored.array.dtype.itemsize for stored in matrices.values())
+    if on_host and (sum(sizes) >= slabs.BESIDE or memory_limit.too_large(device, sizes)):
+        task = tasks.task(engine, problem, matrices, scalars)
+        if slabs.overlaps(task, device) or memory_limit.too_large(device, sizes):
+            slabs.run(engine, task)
+            return
+    start(engine, engine.prepare(problem), matrices, scalars)

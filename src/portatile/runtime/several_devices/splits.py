@@ -1,0 +1,116 @@
+"""How problems were computed by several devices, and how they are expected to be: who did how much, and the latest of each problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from portatile.device.base import Device
+from portatile.formatting import duration, rate
+from portatile.records import Problem
+from portatile.runtime.several_devices.forecast import Forecast
+
+
+@dataclass
+class Share:
+    """What one device did: steps of the size that was cut, in how many pieces, and the seconds in which it was busy."""
+
+    device: str
+    steps: int = 0
+    pieces: int = 0
+    seconds: float = 0.0
+    failure: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Steps a second while busy; 0 where it did nothing."""
+        return self.steps / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a problem was computed by several devices: along which size, who did how much, and the seconds of all.
+
+    ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was expected of a split that has run; 0
+    where somebody's rate was not known. One that is ``expected`` has not run: its shares follow from the rates that
+    the devices showed before, or with what was tuned for them. ``forecast`` is what all of them and each alone were expected to take.
+    ``crossed``: bytes between host arrays and devices with memory of their own, either way.
+    """
+
+    problem: Problem
+    size: str
+    seconds: float
+    shares: tuple[Share, ...]
+    note: str = ""
+    expected: bool = False
+    predicted: float = 0.0
+    forecast: Forecast | None = None
+    crossed: int = 0
+
+    @property
+    def efficiency(self) -> float:
+        """The work done over what the devices would have done in these seconds at the rates that they showed: 1 if nobody waited."""
+        possible = self.seconds * sum(share.rate for share in self.shares)
+        return sum(share.steps for share in self.shares) / possible if possible else 0.0
+
+    def __str__(self) -> str:
+        total = max(sum(share.steps for share in self.shares), 1)
+        parts = [f"{share.device} {100 * share.steps / total:.1f} %" for share in self.shares if share.steps]
+        failed = [f"{share.device} failed: {share.failure}" for share in self.shares if share.failure]
+        how = f"{'expected in ' if self.expected else ''}{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
+        if self.predicted:
+            how += f" where {self.predicted:.2f} was expected"
+        if self.crossed and self.seconds > 0:
+            how += f"; {self.crossed / 1e9:.3g} GB crossed the links, {rate(self.crossed / self.seconds / 1e9, 'GB/s')}"
+        shared = f": {', '.join(parts)}; {how}" if parts else ""  # no parts: nothing is known of any device
+        text = f"{self.problem.workload} cut along {self.size}{shared}" if self.size else ""
+        before = str(self.forecast) if self.forecast is not None and self.forecast.alone else ""
+        return "; ".join(filter(None, (text, *failed, self.note, before)))
+
+
+Name = tuple[str, tuple[str, ...]]
+"""A problem, without the layout of its operands, and devices."""
+
+_MOST = 1024  # problems that are remembered
+_last: dict[Name, Split | Callable[[], Split]] = {}
+
+
+def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
+    """How these devices computed the problem the last time in this process; None if they did not."""
+    return _made(name(problem, devices))
+
+
+def keep(devices: Sequence[Device], split: Split) -> Split:
+    """Remember a split as the latest of its problem."""
+    _keep(name(split.problem, devices), split)
+    return split
+
+
+def keep_lazily(place: Name, make: Callable[[], Split]) -> None:
+    """Remember what ``make`` would give, when somebody asks for it, as the latest split of a problem."""
+    _keep(place, make)
+
+
+def latest() -> Split | None:
+    """How several devices computed the latest problem of this process; None where there was none."""
+    return _made(next(reversed(_last), None))
+
+
+def name(problem: Problem, devices: Sequence[Device]) -> Name:
+    """What the latest split of a problem by these devices is kept under."""
+    return replace(problem, layout={}).key, tuple(device.info.id for device in devices)
+
+
+def _keep(place: Name, split: Split | Callable[[], Split]) -> None:
+    _last.pop(place, None)  # the latest comes last
+    if len(_last) >= _MOST:
+        _last.pop(next(iter(_last)), None)
+    _last[place] = split
+
+
+def _made(place: Name | None) -> Split | None:
+    split = None if place is None else _last.get(place)
+    if callable(split):
+        assert place is not None
+        split = _last[place] = split()
+    return split
