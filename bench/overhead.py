@@ -26,9 +26,10 @@ import numpy as np
 import portatile
 from measure import facts, save, slug, until_stopped
 from portatile import program
-from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch
 from portatile.device.buffer import Buffer
 from portatile.device.cuda.context import CudaContext
+from portatile.device.launches import Slot
 from portatile.records import Source
 
 BATCH = 20  # calls of a round: fewer than any queue holds

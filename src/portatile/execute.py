@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from portatile.device.base import Device, Image, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.base import Device, Image, Memory, Queue, Ready, ReadyLaunch
 from portatile.device.event import Event
-from portatile.device.module import LoadedKernel, Module, Repeat
+from portatile.device.launches import Repeat, Slot
+from portatile.device.module import LoadedKernel, Module
 from portatile.errors import ArgumentError, DeviceError, UsageError
 from portatile.guarded_memory import GuardedMemory
 from portatile.images import ImageForm, Sampler

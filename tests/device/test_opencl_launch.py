@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from portatile import execute, program, workloads
-from portatile.device.base import Device, Memory, ReadyLaunch, Slot
+from portatile.device.base import Device, Memory, ReadyLaunch
+from portatile.device.launches import Slot
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.kernel import ClKernel
 from portatile.device.opencl.launch import bare, sizes

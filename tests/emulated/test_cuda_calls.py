@@ -11,9 +11,10 @@ import pytest
 
 import portatile
 from portatile import Buffer, program
-from portatile.device.base import Device, Memory, ReadyLaunch, Slot
+from portatile.device.base import Device, Memory, ReadyLaunch
 from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.packed import PackedLaunches
+from portatile.device.launches import Slot
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Source

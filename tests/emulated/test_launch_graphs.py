@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from portatile import program
-from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch
 from portatile.device.cuda import graph
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
 from portatile.device.cuda.graph import GraphNode
 from portatile.device.event import Event
+from portatile.device.launches import Slot
 from portatile.errors import LaunchError
 from portatile.execute import Executable
 from portatile.records import Arg, Launch, Plan, Source

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from portatile import workloads
-from portatile.device.base import Memory, Slot
+from portatile.device.base import Memory
 from portatile.device.cuda import compiler, packed
 from portatile.device.cuda import device as cuda_device
+from portatile.device.launches import Slot
 from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError
 from portatile.records import Launch, TensorMap

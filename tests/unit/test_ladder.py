@@ -108,3 +108,8 @@ def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vendor_blas, "_places", lambda: iter(("/nowhere/libcublas.so",)))
     with pytest.raises(DeviceError, match="pip install"):
         vendor_blas._loaded()
+
+
+def test_a_back_end_without_a_library() -> None:
+    with pytest.raises(DeviceError, match="no library of matrix products"):
+        device.backends()["amdgcn"].vendor_blas(SimpleNamespace(info=DEVICE))  # type: ignore[arg-type]

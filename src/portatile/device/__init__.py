@@ -1,7 +1,7 @@
 """The devices of this machine: back ends are found by their folders, devices are selected by id, name, vendor or kind.
 
-- Contracts: ``base`` (Device, Queue, Memory), ``event``, ``module``, ``target`` (a compiler), ``backend`` (a folder that holds
-  all of these).
+- Contracts: ``base`` (Device, Queue, Memory), ``event``, ``module``, ``launches``, ``resources``, ``target`` (a compiler),
+  ``vendor_blas``, ``backend`` (a folder that holds all of these).
 - Checks and names for all back ends: ``copies``, ``ranges``, ``names``, ``clock``, ``exit_gate`` (threads in drivers when the
   process ends).
 - Arrays: ``buffer``, ``strides``, ``foreign_arrays``, ``dlpack``.

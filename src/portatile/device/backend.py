@@ -1,7 +1,7 @@
 """The definition of a back end: a folder beside this file whose ``__init__`` has ``BACKEND = BackEnd(...)`` and imports none of its
 modules.
 
-``BackEnd`` finds the parts by the names of their files: ``survey.py``, ``compiler.py``, ``datasheet.py``.
+``BackEnd`` finds the parts by the names of their files: ``survey.py``, ``compiler.py``, ``datasheet.py``, ``vendor_blas.py``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import atexit
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from portatile.device.base import Device
 from portatile.device.target import Target
-from portatile.errors import UsageError
+from portatile.device.vendor_blas import VendorBlas
+from portatile.errors import DeviceError, UsageError
 from portatile.records import DeviceInfo
 
 at_exit: list[Callable[[], None]] = []
@@ -104,6 +106,16 @@ class BackEnd:
     def datasheets(self) -> tuple[str, ...]:
         """The architectures that ``datasheet`` knows."""
         return tuple(self._file("datasheet").ARCHITECTURES) if self.offline else ()
+
+    def vendor_blas(self, device: Device) -> VendorBlas:
+        """A BLAS to compare with on one of its devices, such as cuBLAS. From ``vendor_blas.py``.
+
+        Raises DeviceError where the back end has none, or it is not installed.
+        """
+        if find_spec(f"{__package__}.{self.name}.vendor_blas") is None:
+            raise DeviceError(f"there is no library of matrix products to compare with on {device.info.id}")
+        library: VendorBlas = self._file("vendor_blas").vendor_blas(device)
+        return library
 
     def product(self, name: str) -> CompilerProduct | None:
         """The product of that name."""

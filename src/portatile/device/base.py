@@ -1,7 +1,7 @@
 """The interface that every back end implements: a Device loads kernels and allocates memory, a Queue runs commands in order.
 
-Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what a back end is, ``target.py`` what its compiler does,
-``event.py`` and ``module.py`` have events and loaded kernels.
+These and Memory name one another, so they stand together. Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what
+a back end is, ``target.py`` what its compiler does; events, loaded kernels and prepared launches have files of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.event import Event
-from portatile.device.module import LoadedKernel, Module, PageLock, Releasable, Repeat
+from portatile.device.launches import Repeat, Slot
+from portatile.device.module import LoadedKernel, Module
+from portatile.device.resources import PageLock, Releasable
 from portatile.device.strides import CopiedRows
 from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
@@ -62,15 +64,6 @@ class Image(Memory):
 
 
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
-
-
-class Slot(NamedTuple):
-    """An argument of a ready launch that each run brings: ``place`` is its index among the run's values. ``kind`` is Memory for an
-    address, a NumPy scalar type for a number, or a TensorMap for a matrix whose address the run brings.
-    """
-
-    place: int
-    kind: type | TensorMap
 
 
 class ReadyLaunch(NamedTuple):
@@ -208,24 +201,6 @@ class Queue(Releasable):
         """Block until everything queued is done."""
 
 
-class VendorBlas(ABC):
-    """Another library's matrix product, on a device's own memory and queues."""
-
-    name: str
-    version: str
-
-    @abstractmethod
-    def gemm(self, queue: Queue, dtype: str, sizes: Size3, operands: Sequence[Memory]) -> None:
-        """Queue C = A B of row-major, contiguous matrices; ``sizes`` are m, n and k, ``operands`` A, B and C. Does not wait.
-
-        ``dtype`` is float32, without shortened operands, or float64. Raises DeviceError where the library reports a failure.
-        """
-
-    def release(self) -> None:
-        """Give back what the library holds."""
-        return
-
-
 class Device(Releasable):
     """One physical device through one back end. Making the object costs nothing; the context is created at first use.
 
@@ -265,10 +240,6 @@ class Device(Releasable):
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
         """Another library's device memory as a Memory, without a copy; CUDA only, ArgumentError elsewhere. ``owner`` is kept alive."""
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
-
-    def vendor_blas(self) -> VendorBlas:
-        """The vendor's BLAS for this device (cuBLAS, CLBlast ...); raises DeviceError where there is none, or it is not installed."""
-        raise DeviceError(f"there is no library of matrix products to compare with on {self.info.id}")
 
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
         """An ``image2d_t`` of ``height`` x ``width`` pixels with ``channels`` of ``dtype``; see ``image_of``."""

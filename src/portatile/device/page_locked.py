@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 from portatile import settings
 from portatile.device.base import Device
 from portatile.device.copies import address
-from portatile.device.module import PageLock
+from portatile.device.resources import PageLock
 from portatile.device.side_by_side import side_by_side, threads
 
 _LEAST = 1 << 22  # bytes of an array for which it pays

@@ -205,7 +205,7 @@ def _tuned(device: Device, blank: LadderRow) -> LadderRow:
 def _library(device: Device, blank: LadderRow) -> LadderRow:
     """The library for this kind of device, by the same clock, on the same operands."""
     problem = workloads.get("gemm").problem(dict.fromkeys("mnk", blank.size), blank.dtype)
-    library = device.vendor_blas()
+    library = devices.backends()[device.info.backend].vendor_blas(device)
     row = replace(blank, title=f"{library.name} {library.version}")
     sizes = blank.size, blank.size, blank.size
     try:

@@ -12,8 +12,8 @@ from portatile.device.cuda.driver import CaptureRelaxed, CurrentContext, attribu
 from portatile.device.cuda.image import LinearTextures
 from portatile.device.cuda.info import describe
 from portatile.device.exit_gate import inside
-from portatile.device.module import PageLock
 from portatile.device.pool import Pool
+from portatile.device.resources import PageLock
 from portatile.errors import DeviceError
 
 _POOL_KEEPS = 8  # the driver's pool keeps freed memory up to this part of the device's (1/8): to map a gigabyte anew takes 4 ms

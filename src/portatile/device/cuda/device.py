@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Image, Memory, Queue, Ready, ReadyLaunch, VendorBlas
+from portatile.device.base import Image, Memory, Queue, Ready, ReadyLaunch
 from portatile.device.copies import address, check_contiguous
 from portatile.device.cuda.compiler import CudaTarget, is_whole
 from portatile.device.cuda.context import CudaContext
@@ -19,8 +19,9 @@ from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPageLock, Cu
 from portatile.device.cuda.packed import PackedLaunches, repeated
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import encoded
-from portatile.device.cuda.vendor_blas import Cublas
-from portatile.device.module import Module, PageLock, Repeat
+from portatile.device.launches import Repeat
+from portatile.device.module import Module
+from portatile.device.resources import PageLock
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.images import ImageForm
 from portatile.records import Binary, TensorMap
@@ -62,9 +63,6 @@ class CudaDevice(CudaContext):
             if int(error):
                 raise CompileError(str(failure(error, f"{self.info.id} refuses the binary for {self.info.architecture}; {damaged}")))
             return CudaModule(self, module[0], binary)
-
-    def vendor_blas(self) -> VendorBlas:
-        return Cublas(self)
 
     def allocate(self, nbytes: int) -> Memory:
         return CudaMemory(self, self.claim(nbytes), nbytes)

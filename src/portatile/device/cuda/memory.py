@@ -14,7 +14,7 @@ from portatile.device.copies import address
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, running
 from portatile.device.cuda.image import LinearTexture
-from portatile.device.module import PageLock
+from portatile.device.resources import PageLock
 from portatile.device.side_by_side import side_by_side, threads
 from portatile.errors import PortatileError
 from portatile.images import ImageForm

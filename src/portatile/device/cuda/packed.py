@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from portatile.device.base import Argument, Memory, Ready, ReadyLaunch, Slot
+from portatile.device.base import Argument, Memory, Ready, ReadyLaunch
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
 from portatile.device.cuda.graph import GraphNode, LaunchGraph, may_keep_another
@@ -25,7 +25,7 @@ from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.cuda.tensor_map import SIZE, encoded
-from portatile.device.module import Repeat
+from portatile.device.launches import Repeat, Slot
 from portatile.errors import PortatileError
 from portatile.images import Sampler
 from portatile.records import TensorMap

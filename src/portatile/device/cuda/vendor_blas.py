@@ -9,14 +9,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from portatile.device.base import Memory, Queue, VendorBlas
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.queue import CudaQueue
+from portatile.device.vendor_blas import VendorBlas
 from portatile.errors import DeviceError
 from portatile.records import Size3
 
 _AS_IS = 0  # CUBLAS_OP_N
 _REAL = {"float32": ("cublasSgemm_v2", ctypes.c_float), "float64": ("cublasDgemm_v2", ctypes.c_double)}
+
+
+def vendor_blas(device: Device) -> VendorBlas:
+    """The library that is found first."""
+    assert isinstance(device, CudaContext)
+    return Cublas(device)
 
 
 class Cublas(VendorBlas):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Device, Image, Memory, Queue, ReadyLaunch, VendorBlas
+from portatile.device.base import Device, Image, Memory, Queue, ReadyLaunch
 from portatile.device.copies import address
-from portatile.device.module import LoadedKernel, Module, Repeat
+from portatile.device.launches import Repeat
+from portatile.device.module import LoadedKernel, Module
 from portatile.device.opencl.compiler import ClTarget, Programs
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
@@ -21,7 +22,6 @@ from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned
 from portatile.device.opencl.queue import ClQueue
 from portatile.device.opencl.repeat import ClRepeat
 from portatile.device.opencl.tensor_map import MappedBuffer, TensorMaps
-from portatile.device.opencl.vendor_blas import Clblast
 from portatile.device.pool import Pool
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
@@ -46,9 +46,6 @@ class ClDevice(ClContext):
         if binary.kind != "opencl":
             raise CompileError(f"{self.info.id} loads OpenCL binaries, not {binary.kind}")
         return ClModule(self, self._programs.take(binary), binary)
-
-    def vendor_blas(self) -> VendorBlas:
-        return Clblast(self)
 
     def allocate(self, nbytes: int) -> Memory:
         message = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
-from portatile.device.base import Argument, ReadyLaunch, Slot
-from portatile.device.module import Repeat
+from portatile.device.base import Argument, ReadyLaunch
+from portatile.device.launches import Repeat, Slot
 from portatile.device.opencl.kernel import ClKernel
 from portatile.device.opencl.launch import sizes
 from portatile.device.opencl.memory import ClMemory

@@ -7,9 +7,9 @@ import ctypes.util
 from collections.abc import Sequence
 from typing import Any
 
-from portatile.device.base import Memory, Queue, VendorBlas
-from portatile.device.opencl.context import ClContext
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.opencl.queue import ClQueue
+from portatile.device.vendor_blas import VendorBlas
 from portatile.errors import DeviceError
 from portatile.records import Size3
 
@@ -17,12 +17,17 @@ _ROW_MAJOR, _AS_IS = 101, 111
 _REAL = {"float32": ("CLBlastSgemm", ctypes.c_float), "float64": ("CLBlastDgemm", ctypes.c_double)}
 
 
+def vendor_blas(device: Device) -> VendorBlas:
+    """The library that the system's loader finds; it takes any device."""
+    return Clblast()
+
+
 class Clblast(VendorBlas):
     """The library that the system's loader finds. Raises DeviceError where there is none."""
 
     name = "CLBlast"
 
-    def __init__(self, device: ClContext) -> None:
+    def __init__(self) -> None:
         path = ctypes.util.find_library("clblast")
         try:
             self._library = ctypes.CDLL(path or "libclblast.so.1")
