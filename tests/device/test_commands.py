@@ -246,7 +246,10 @@ def test_show_compiles_for_a_gpu_that_is_not_here(architecture: str, capsys: pyt
 def test_a_file_is_compiled_by_the_driver_here_without_nvrtc(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_compiler, "nvrtc", None)
+    def missing() -> None:
+        raise ImportError("No module named 'cuda'")
+
+    monkeypatch.setattr(cuda_compiler, "nvrtc", missing)
     monkeypatch.setenv("PORTATILE_DEVICE", "opencl")
     (tmp_path / "one.cl").write_text("kernel void one(global int *o) { o[get_global_id(0)] = 1; }\n")
     assert main(["compile", str(tmp_path / "one.cl")]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +15,23 @@ from portatile.device.base import Device
 from support.compiling import Interpreted
 from support.cuda_driver import EmulatedDriver, load
 
-ASKED = "PORTATILE_TEST_EMULATED_CUDA"
+_ASKED = "PORTATILE_TEST_EMULATED_CUDA"
+DRIVER: EmulatedDriver | None = None
+if os.environ.get(_ASKED):  # before test files import the back end, which looks for the driver then
+    with tempfile.TemporaryDirectory() as _folder:
+        DRIVER = load(Path(_folder))
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Where a real driver may be loaded already, or will be wanted, there is no emulated one."""
-    return None if os.environ.get(ASKED) else True
+    return None if os.environ.get(_ASKED) else True
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDriver:
+def driver() -> EmulatedDriver:
     """The emulated driver, loaded before anything looked for devices."""
-    return load(tmp_path_factory.mktemp("driver"))
+    assert DRIVER is not None
+    return DRIVER
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -16,41 +15,42 @@ from portatile.verify import Verdict
 
 
 class Bench:
-    """A device on which variant 2 is wrong after every ``often``-th run; ``seconds`` is how long a comparison takes."""
+    """A device on which variant 2 is wrong after every ``often``-th run; ``seconds`` is how long a comparison takes, by its own clock."""
 
     def __init__(self, often: int, seconds: float = 0.0) -> None:
-        self.often, self.seconds, self.runs, self.compared = often, seconds, {1: 0, 2: 0}, 0
+        self.often, self.seconds, self.runs, self.compared = often, seconds, {1: 0, 2: 0, 3: 0}, 0
+        self.now = 0.0
 
     def burst(self, loaded: Any, runs: int) -> float:
         self.runs[loaded.job.number] += 1
-        time.sleep(0.001)
+        self.now += 1e-3
         return 1e-3
 
     def outputs(self, loaded: Any) -> Verdict:
         self.compared += 1
-        time.sleep(self.seconds)
+        self.now += self.seconds
         wrong = loaded.job.number == 2 and self.runs[2] % self.often == 0
         return Verdict(not wrong, 0.0, "y[3] is wrong")
 
     announce: Callable[..., None] = staticmethod(lambda *args: None)
 
 
-def raced(bench: Bench) -> dict[int, Any]:
+def raced(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
+    monkeypatch.setattr(rounds, "time", SimpleNamespace(perf_counter=lambda: bench.now))
     field = [SimpleNamespace(job=Evaluate(number, (), (), Timing(), 1e-3), record=Record()) for number in (1, 2, 3)]
-    bench.runs[3] = 0
     results: dict[int, Any] = {}
-    rounds._run(bench, field, results, time.perf_counter() + 100)  # type: ignore[arg-type]
+    rounds._run(bench, field, results, 100.0)  # type: ignore[arg-type]
     return results
 
 
 @pytest.mark.parametrize("often", [2, 4, 7])
-def test_a_result_that_is_wrong_only_sometimes_is_out(often: int) -> None:
-    results = raced(Bench(often))
+def test_a_result_that_is_wrong_only_sometimes_is_out(often: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = raced(Bench(often), monkeypatch)
     assert {number: outcome.status for number, outcome in results.items()} == {2: "wrong"}
     assert "in some runs" in results[2].message
 
 
-def test_comparing_does_not_take_the_race_over() -> None:
+def test_comparing_does_not_take_the_race_over(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(10**9, seconds=0.05)
-    assert raced(bench) == {}
+    assert raced(bench, monkeypatch) == {}
     assert bench.compared == 3 * rounds._ALWAYS_COMPARED

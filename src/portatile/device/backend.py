@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -46,10 +47,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class Survey:
-    """The devices that a back end found, usable and in a stable order, and its findings about the rest."""
+    """The devices that a back end found, usable and in a stable order, and its findings about the rest.
+
+    ``found``: these findings, or a function that looks for them, where that takes time which whoever wants a device need not spend.
+    """
 
     devices: tuple[Device, ...]
-    findings: tuple[Finding, ...]
+    found: tuple[Finding, ...] | Callable[[], tuple[Finding, ...]]
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is usable, absent or broken."""
+        return self.found() if callable(self.found) else self.found
 
 
 @dataclass(frozen=True)

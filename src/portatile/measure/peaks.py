@@ -14,12 +14,12 @@ from portatile.measure.plausible import memory_limit, refuse_impossible, refuse_
 from portatile.measure.runs import MeasurementLength, MeasurementOptions, PreparedRun
 from portatile.measure.transfers import Copy
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.workloads.gemm.capabilities import matrix_units
 
 _CHAINS = 1 << 15  # for each compute unit: a GPU's 2048 items of 16
 _ROUNDS = {"cpu": 2048, "gpu": 8192}  # of these units what a launch costs beside its chains would show: 3 % of 2048 rounds
 _CALLS = 256  # on a CPU, whose functions take as long as many multiply-adds
 _GLANCE = MeasurementOptions(MeasurementLength(samples=3, seconds=0.0, burst=0.005))
+_MATRIX_SHAPE = "16x8x8"  # of the kernel that measures float64 matrix units
 _TRIES = 5  # how often two contradicting measurements are repeated, in case the machine was busy
 
 
@@ -46,7 +46,7 @@ def arithmetic_quantities(info: DeviceInfo) -> tuple[Quantity, ...]:
     quantities = [Quantity("fp32", "float32 multiply-add", "flop/s", "peak", "float32", {"quantity": "fma"})]
     if info.fp64:
         quantities.append(Quantity("fp64", "float64 multiply-add", "flop/s", "peak", "float64", {"quantity": "fma"}))
-    if matrix_units(info):
+    if _MATRIX_SHAPE in info.can.matrix_shapes:
         quantities.append(Quantity("mma", "float64 products on matrix units", "flop/s", "peak", "float64", {"quantity": "product"}))
     for function in ("rsqrt", "cos", "sin", "exp2"):
         quantities.append(Quantity("special", f"native {function}", "op/s", "peak", "float32", {"quantity": function}))

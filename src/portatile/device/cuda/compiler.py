@@ -14,13 +14,6 @@ from portatile.device.target import EARLY_START, Instruction, Target, carveout, 
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Source
 
-import_error = ""
-try:
-    from cuda.bindings import nvrtc
-except (ImportError, OSError, RuntimeError) as error:
-    nvrtc = None
-    import_error = str(error)
-
 _ELF_NO_BITS = 8  # a section that occupies memory, not the file
 _CACHES = (12, 9)  # the first NVRTC that keeps what it compiled
 _ARCHITECTURE_OPTIONS = ("-arch", "--gpu-architecture")
@@ -42,8 +35,10 @@ def target(architecture: str, product: str = "cubin") -> CudaTarget:
 
 def available() -> str | None:
     """Why NVRTC cannot be used, or None when it can."""
-    if nvrtc is None:
-        return f"cuda-bindings cannot be imported: {import_error}"
+    try:
+        nvrtc()
+    except (ImportError, OSError, RuntimeError) as error:
+        return f"cuda-bindings cannot be imported: {error}"
     try:
         _version()
     except Exception as error:  # the loader's own exception types differ between versions
@@ -52,14 +47,22 @@ def available() -> str | None:
 
 
 @lru_cache(maxsize=1)
+def nvrtc() -> Any:
+    """The bindings of NVRTC, imported for the first kernel text: where there is no GPU, most processes compile none for CUDA."""
+    from cuda.bindings import nvrtc
+
+    return nvrtc
+
+
+@lru_cache(maxsize=1)
 def _version() -> tuple[int, int]:
-    _, major, minor = nvrtc.nvrtcVersion()
+    _, major, minor = nvrtc().nvrtcVersion()
     return int(major), int(minor)
 
 
 def check_architecture(architecture: str) -> None:
     """Raise DeviceNotFoundError for what NVRTC cannot compile for, with what it can."""
-    known = _checked(nvrtc.nvrtcGetSupportedArchs())
+    known = _checked(nvrtc().nvrtcGetSupportedArchs())
     if architecture.removeprefix("sm_").rstrip("af") not in map(str, known):
         listed = ", ".join(f"sm_{number}" for number in sorted(known))
         raise DeviceNotFoundError(f"NVRTC {'.'.join(map(str, _version()))} does not compile for {architecture!r}; it knows {listed}")
@@ -94,17 +97,23 @@ class CudaTarget(Target):
 
     def compile_with_ptx(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, str]:
         """As ``compile``; and the PTX that NVRTC makes machine code of."""
-        program = _checked(nvrtc.nvrtcCreateProgram(source.text.encode(), source.file.encode(), 0, [], []))
+        bindings = nvrtc()
+        program = _checked(bindings.nvrtcCreateProgram(source.text.encode(), source.file.encode(), 0, [], []))
         try:
             options = _options(source, self.architecture)
-            (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-            log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace").replace("\0", "").strip()
+            (failed,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+            log = (
+                _text(program, bindings.nvrtcGetProgramLogSize, bindings.nvrtcGetProgramLog)
+                .decode(errors="replace")
+                .replace("\0", "")
+                .strip()
+            )
             if int(failed):
                 raise CompileError(f"{source.file} does not build for {self.architecture}: {failed.name}", dialect.readable(log))
-            ptx = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-            data = ptx if self.kind == "ptx" else _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+            ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX)
+            data = ptx if self.kind == "ptx" else _text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN)
         finally:
-            nvrtc.nvrtcDestroyProgram(program)
+            bindings.nvrtcDestroyProgram(program)
         declared = entries or _entries(ptx.decode(errors="replace"))
         by_symbol = ptxas.parse(log)
         resources = {entry.name: by_symbol[entry.symbol] for entry in declared if entry.symbol in by_symbol}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 from types import TracebackType
 from typing import Any
 
 from portatile.errors import DeviceError, LaunchError, PortatileError
 
+LIBRARY = "libcuda.so.1"
+
 import_error = ""
 try:
+    ctypes.CDLL(LIBRARY)  # first: the bindings, which would load it at their first call, take much longer to import
     from cuda.bindings import driver as driver
 except (ImportError, OSError, RuntimeError) as error:
     driver = None

@@ -9,14 +9,16 @@ from portatile.device.backend import Finding, Survey
 from portatile.device.cuda import compiler
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
-from portatile.device.cuda.driver import call, driver, failure, import_error
+from portatile.device.cuda.driver import LIBRARY, call, driver, failure, import_error
 from portatile.errors import ArgumentError
+
+_INSTALL = "install NVIDIA's driver; in a container, start it with its GPU support"
 
 
 def ordinal(pointer: int) -> int:
     """The number of the GPU whose memory a pointer is; raises ArgumentError for one that is no device memory."""
     if driver is None:
-        raise ArgumentError(f"CUDA memory needs cuda-bindings, which cannot be imported: {import_error}")
+        raise ArgumentError(f"CUDA memory cannot be used: {import_error}")
     if pointer == 0:  # an empty array
         return 0
     call(driver.cuInit, 0)
@@ -29,9 +31,9 @@ def ordinal(pointer: int) -> int:
 def survey() -> Survey:
     """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, numbered as the driver numbers them."""
     if driver is None:
-        return Survey((), (Finding(_level(), "CUDA", f"cuda-bindings cannot be imported: {import_error}", compiler.REMEDY),))
+        return Survey((), _without_driver)
     reason = compiler.available()
-    nvrtc = Finding(_level(), "NVRTC", reason, compiler.REMEDY) if reason else Finding("ok", "NVRTC", _nvrtc_version())
+    nvrtc = _nvrtc(reason)
     try:
         call(driver.cuInit, 0)
         version = int(call(driver.cuDriverGetVersion))
@@ -39,8 +41,7 @@ def survey() -> Survey:
     except Exception as error:  # the bindings raise types of their own where there is no driver
         hidden = "NO_DEVICE" in str(error)
         level = "absent" if hidden else _level()
-        advice = "install NVIDIA's driver; in a container, start it with its GPU support"
-        advice = "check CUDA_VISIBLE_DEVICES, which may hide every GPU" if hidden else advice
+        advice = "check CUDA_VISIBLE_DEVICES, which may hide every GPU" if hidden else _INSTALL
         return Survey((), (nvrtc, Finding(level, "CUDA driver", f"cannot be used: {str(error).splitlines()[0]}", advice)))
     driver_text = f"{version // 1000}.{version % 1000 // 10}"
     findings = [nvrtc, Finding("ok", "CUDA driver", f"CUDA {driver_text}: {count} GPU(s)")]
@@ -49,8 +50,15 @@ def survey() -> Survey:
     return Survey(tuple(CudaDevice(index, driver_text) for index in range(count)), tuple(findings))
 
 
-def _nvrtc_version() -> str:
-    return CudaTarget("sm_90").compiler
+def _without_driver() -> tuple[Finding, ...]:
+    """Asked for only where there is something to say of them: NVRTC, which compiles without a driver, is slow to load."""
+    remedy = _INSTALL if LIBRARY in import_error else compiler.REMEDY
+    return _nvrtc(compiler.available()), Finding(_level(), "CUDA driver", f"cannot be used: {import_error}", remedy)
+
+
+def _nvrtc(reason: str | None) -> Finding:
+    """``reason``: why it cannot be used."""
+    return Finding(_level(), "NVRTC", reason, compiler.REMEDY) if reason else Finding("ok", "NVRTC", CudaTarget("sm_90").compiler)
 
 
 def _level() -> Literal["absent", "broken"]:
