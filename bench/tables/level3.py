@@ -31,12 +31,14 @@ def from_results(folder: Path) -> Iterator[Table]:
     for (device, opencl), mine in sorted(recorded.items()):
         newest = newest_rows(mine)
         cells: dict[tuple[str, ...], dict[str, str]] = {}
-        commits: dict[tuple[str, ...], str] = {}
+        commits: dict[tuple[str, ...], set[str]] = {}
         for (*name, dtype), (run, row) in newest.items():
             cells.setdefault(tuple(name), {})[dtype] = f"{row['ratio']:.2f}"
-            commits[tuple(name)] = run.commit
+            commits.setdefault(tuple(name), set()).add(run.commit)
         dtypes = [dtype for dtype in DTYPES if any(dtype in row for row in cells.values())]
-        rows = [[*name, *(row.get(dtype, "") for dtype in dtypes), commits[name]] for name, row in cells.items()]
+        order = list(dict.fromkeys(name[:2] for name in cells))
+        names = sorted(cells, key=lambda name: (size_of(name[2]), order.index(name[:2]), name[3]))
+        rows = [[*name, *(cells[name].get(dtype, "") for dtype in dtypes), ", ".join(sorted(commits[name]))] for name in names]
         text = markdown(("routine", "case", "size", "precision", *dtypes, "commit"), rows)
         yield Table(
             f"level3-{'-'.join(device.lower().split())}{'-opencl' if opencl else ''}",
@@ -50,6 +52,11 @@ def from_results(folder: Path) -> Iterator[Table]:
         note = f"`{run.document.get('command', '')}`; commit {run.commit}. NumPy arrays, threads: {threads}.\n\n"
         title = f"level3-{'-'.join(device.lower().split())}-random-{threads}"
         yield Table(title, note + text, frozenset({run.file}), f"Random problems of level 3 over SciPy's BLAS, {device}")
+
+
+def size_of(text: str) -> list[int]:
+    """The sides that ``text`` names, to sort by."""
+    return [int(side) for side in text.split(" x ")]
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
