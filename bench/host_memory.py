@@ -38,7 +38,7 @@ def nodes() -> list[int]:
     return sorted(int(path.name[4:]) for path in Path("/sys/devices/system/node").glob("node[0-9]*"))
 
 
-def topology(gpus: Sequence[Any]) -> dict[str, Any]:
+def topology() -> dict[str, Any]:
     """The nodes, their cores and memory, and which GPU is near which, as far as the system tells."""
     known: dict[str, Any] = {}
     for node in nodes():
@@ -123,7 +123,7 @@ def main() -> None:
     commands.add_argument("--repeat", type=int, default=5, help="samples of each; default 5")
     options = commands.parse_args()
     gpus = [one for one in devices.several(options.device or devices.EVERY) if not one.info.unified_memory]
-    known = topology(gpus)
+    known = topology()
     for name, text in known.items():
         print(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}")
     rows: list[dict[str, Any]] = []

@@ -52,7 +52,7 @@ class Capabilities:
     instruction, named in kernel text. ``half_vectors``: a processor converts vectors of float16 to float32 in one instruction, named in
     kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which the TMA fills;
     ``tensor_maps``: the host may tell it where.
-    ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``: a path of its own for data that no
+    ``read_only_loads``: a path of its own for data that no
     work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them
     can finish their work). ``clusters``: neighbouring groups wait for each other and read each other's local memory. ``launch_bounds``:
     the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say how much of the memory next to a
@@ -73,7 +73,6 @@ class Capabilities:
     half_vectors: bool = False
     warp_groups: bool = False
     tensor_maps: bool = False
-    asynchronous_copies: bool = False
     read_only_loads: bool = False
     ordered_groups: bool = False
     clusters: bool = False
@@ -100,7 +99,6 @@ def of_nvidia(architecture: str) -> Capabilities:
         registers=1 << 16,
         matrix_shapes=shapes.get("sm_90" if plain == "sm_100" else plain, ()),
         matrix_types=_SINCE_80 * (generation >= 80) + _SINCE_89 * (generation >= 89),
-        asynchronous_copies=generation >= 80,
         read_only_loads=True,
         ordered_groups=generation >= 70,
     )

@@ -184,7 +184,7 @@ class Executable:
     def _launch(
         self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None
     ) -> None:
-        launch, numbers = queue.launch, self._numbers
+        launch = queue.launch
         try:
             if events is None and self._repeat_launches(queue, memories, scalars):
                 return
@@ -194,25 +194,33 @@ class Executable:
                     if kind is Memory:
                         args[place] = memories[name]
                     elif kind is ImageForm:
-                        args[place] = image = self.device.image_over(memories[name], form)  # type: ignore[arg-type]
-                        if image.copied:
-                            queue.copy(image, memories[name], image.nbytes)
+                        args[place] = self._image(queue, memories[name], form)
                     elif kind is TensorMap:
                         args[place] = self._tensor_map(memories[name], form)
                     else:
-                        value = scalars[name]
-                        last = numbers.get(name)
-                        if last is None or last[0] is not value or type(last[1]) is not kind:
-                            last = value, kind(value)
-                            if type(value) is float:  # the same object is the same number, and a queue need not set it again
-                                numbers[name] = last
-                        args[place] = last[1]
+                        args[place] = self._number(name, scalars[name], kind)
                 event = launch(kernel, global_size, local_size, args)
                 if events is not None and event is not None:
                     events.append(event)
         except BaseException:
             self._discard_zeroed(queue)
             raise
+
+    def _image(self, queue: Queue, memory: Memory, form: Any) -> Image:
+        """The image over ``memory``; one that is a copy is written first."""
+        image = self.device.image_over(memory, form)
+        if image.copied:
+            queue.copy(image, memory, image.nbytes)
+        return image
+
+    def _number(self, name: str, value: float, kind: type) -> Any:
+        """A scalar of the caller in the kernel's type. The same float gives the same object, which a queue need not set again."""
+        last = self._numbers.get(name)
+        if last is None or last[0] is not value or type(last[1]) is not kind:
+            last = value, kind(value)
+            if type(value) is float:
+                self._numbers[name] = last
+        return last[1]
 
     def _tensor_map(self, memory: Memory, form: Any) -> Any:
         """The map of a matrix in ``memory``, made anew only where that has another address than in the last run."""

@@ -151,7 +151,7 @@ class Workload(ABC):
             dtype = np.dtype(dtype).name
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
-        chosen = self._option_values(options)
+        chosen = self._option_values(self.normalised(dtype, options))
         bare = Problem(self.name, {name: int(sizes[name]) for name in self.sizes}, dtype, chosen)
         shapes = self.shapes(bare)
         for name, shape in shapes.items():
@@ -175,6 +175,10 @@ class Workload(ABC):
                 raise ArgumentError(f"{self.name} needs the size {name!r} ({meaning})")
             if not isinstance(size, (int, float, np.number)) or not math.isfinite(size) or int(size) != size or size < 0:
                 raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
+
+    def normalised(self, dtype: str, options: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The given options of a problem of this dtype, each by the one of its values that stands for all of the same effect."""
+        return options
 
     def _option_values(self, options: Mapping[str, Any]) -> dict[str, Value]:
         """A value for each option, without the ``implied`` ones at their default. Raises ArgumentError for a value that is not allowed."""

@@ -53,7 +53,6 @@ def test_what_text_may_declare_and_what_a_launch_may_ask_for() -> None:
 
 
 def test_generations_differ() -> None:
-    assert [of_nvidia(f"sm_{n}").asynchronous_copies for n in (75, 80, 90)] == [False, True, True]
     assert [of_nvidia(f"sm_{n}").matrix_shapes[:1] for n in (75, 80, 90)] == [(), ("8x8x4",), ("8x8x4",)]
     assert [of_nvidia(name).ordered_groups for name in ("sm_61", "sm_70", "unknown")] == [False, True, False]
     assert CPU.can.ordered_groups

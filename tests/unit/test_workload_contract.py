@@ -58,6 +58,19 @@ def resolved(plan: Plan, info: DeviceInfo) -> Plan:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_dtypes_may_be_numpys_own(name: str) -> None:
+    """And no option depends on how they are written."""
+    workload = workloads.get(name)
+    sizes = square(workload, 16).sizes
+    for dtype in set(workload.dtypes) & {"float32", "float64", "complex64", "complex128"}:
+        for option, values in workload.options.items():
+            for value in values:
+                named = workload.problem(sizes, dtype, {option: value})
+                assert workload.problem(sizes, getattr(np, dtype), {option: value}) == named
+                assert workload.problem(sizes, np.dtype(dtype), {option: value}) == named  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_cuts_divide_what_they_say(name: str) -> None:
     """Each piece has as many rows, columns or matrices as there are steps; every output is divided, none where sums are."""
     workload = workloads.get(name)

@@ -187,9 +187,8 @@ class _Session:
                 return
             if (key := canonical(config)) not in self._trials:  # the default is evaluated before anything comes
                 yield [config]
-                while (
-                    key not in self._trials
-                ):  # the trial that was sent is an earlier one; waiting for another configuration here would be a deadlock
+                # the trial that was sent is an earlier one; waiting for another configuration here would be a deadlock
+                while key not in self._trials:
                     yield []
 
 

@@ -82,8 +82,7 @@ def matmul(
             product = _MATMULS.make((a, b), PLAIN, _AS_THEY_ARE, device)
             if product is not None:
                 return product
-    product = _products().matmul(a, b, out, dtype, precision, device)
-    return product
+    return _products().matmul(a, b, out, dtype, precision, device)  # type: ignore[no-any-return]
 
 
 def gemm(
@@ -130,9 +129,8 @@ def gemm(
     arrays, trans = (a, b) if c is None else (a, b, c), (trans_a, trans_b)
     product: Array | None
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
-        options = bias, scale_a, scale_b, activation, dtype, precision
-        product = _products().with_epilogue(arrays, factors, trans, options, out, device)
-        return product
+        epilogue = bias, scale_a, scale_b, activation, dtype, precision
+        return _products().with_epilogue(arrays, factors, trans, epilogue, out, device)  # type: ignore[no-any-return]
     if dtype is None and precision is None:
         if type(a) is ndarray:
             if type(b) is ndarray and device is None:
@@ -146,8 +144,7 @@ def gemm(
             product = _GEMMS.make(arrays, factors, trans, device)
             if product is not None:
                 return product
-    product = _products().gemm(arrays, factors, trans, dtype, precision, out, device)
-    return product
+    return _products().gemm(arrays, factors, trans, dtype, precision, out, device)  # type: ignore[no-any-return]
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -70,16 +71,13 @@ def measure(run: Run) -> Iterator[PackingRow]:
     options: PackingOptions = run.options
     gemm = workloads.get("gemm")
     run.expect(len(run.devices) * len(options.sizes) * len(_KINDS))
-    for device in run.devices:
-        for size in options.sizes:
-            problem = gemm.problem(dict.fromkeys("mnk", size), options.dtype)
-            rows = [_row(device, problem, *kind) for kind in _KINDS]
-            if all(run.known(row) for row in rows):
-                continue
+    for device, size in product(run.devices, options.sizes):
+        problem = gemm.problem(dict.fromkeys("mnk", size), options.dtype)
+        missing = [row for kind in _KINDS if not run.known(row := _row(device, problem, *kind))]
+        if missing:
             with runs.prepared(device, problem) as ready:
-                for row in rows:
-                    if not run.known(row):
-                        yield _measured(ready, row)
+                for row in missing:
+                    yield _measured(ready, row)
 
 
 _KINDS = (

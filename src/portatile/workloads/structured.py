@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.dtypes import COMPLEX, ELEMENTS
-from portatile.records import Call, Config, DeviceInfo, Layout, Problem, Value
+from portatile.records import Call, Config, DeviceInfo, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands, precisions
@@ -105,26 +105,18 @@ class RealOrComplex(Workload):
 
     dtypes = COMPLEX
 
-    def problem(
-        self,
-        sizes: Mapping[str, int],
-        dtype: str = "float32",
-        options: Mapping[str, Value] | None = None,
-        layout: Mapping[str, Layout] | None = None,
-    ) -> Problem:
-        """A problem as of any workload; conjugates of real matrices are the matrices themselves. A precision that is not for
-        elements of the dtype is its own.
-        """
-        given = dict(options or {})
-        if not str(dtype).startswith("complex"):
+    def normalised(self, dtype: str, options: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Conjugates of real matrices are the matrices themselves. A precision that is not for elements of the dtype is its own."""
+        given = dict(options)
+        if not dtype.startswith("complex"):
             given |= {name: _real(str(value)) for name, value in given.items() if name.startswith("trans")}
             if given.get("mirror") in ("C", "R"):
                 given["mirror"] = "T"
             if given.get("precision") == "3m":
                 given["precision"] = precisions.NATIVE
-        if str(dtype) != "float32" and given.get("precision") == "tf32":
+        if dtype != "float32" and given.get("precision") == "tf32":
             given["precision"] = precisions.NATIVE
-        return super().problem(sizes, dtype, given, layout)
+        return given
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:
         """Whether the emulated products are expected to take clearly less time than all multiply-adds natively in one product."""

@@ -65,15 +65,19 @@ class PackedLaunches(Ready):
                 write(*pick(values))
                 error = launch(stream, address, 0)[0]
                 if error:
-                    place = [step[-1] for step in self._steps].index(address)
-                    if place == 0 and self._elsewhere():
-                        with self._device.current():
-                            return self.run(queue, values, borrows)
-                    kernel, grid, *_ = self.nodes[place]
-                    raise failure(error, f"kernel {kernel.name!r}, {grid[:3]} work-groups of {grid[3:]}")
+                    return self._run_here(error, address, queue, values, borrows)
         if borrows:
             self._mark_foreign_use(queue)
         return as_graph
+
+    def _run_here(self, error: Any, address: int, queue: Any, values: Sequence[float], borrows: bool) -> bool:
+        """Run again in the device's own context if the first launch failed in another one; else raise the error of the launch."""
+        place = [step[-1] for step in self._steps].index(address)
+        if place == 0 and self._elsewhere():
+            with self._device.current():
+                return self.run(queue, values, borrows)
+        kernel, grid, *_ = self.nodes[place]
+        raise failure(error, f"kernel {kernel.name!r}, {grid[:3]} work-groups of {grid[3:]}")
 
     def replay(self, queue: Any, values: Sequence[float], borrows: bool) -> Callable[[], bool] | None:
         replays = self._replays.get(queue.number)

@@ -144,7 +144,7 @@ class Coulomb(Workload):
         index = self._index(problem)
         counts = arguments.literals({name: problem.sizes[name] for name in self.sizes})
         atoms = arguments.operand("atoms", problem.layout["atoms"], index, "in")
-        source = _source(problem, config, device, index)
+        source = _source(config, device, index)
         return Plan((self._sums(problem, config, source, (*counts, *atoms)),))
 
     def _plan_by_chunks(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
@@ -154,7 +154,7 @@ class Coulomb(Workload):
         watch = device.kind == "gpu" and int(config["POLY"]) > 0  # whether atoms lie too near for the polynomial
         atoms = arguments.operand("atoms", problem.layout["atoms"], index, "in")
         packed = (Arg("charges", role="temporary"), *((Arg("near", role="temporary"),) if watch else ()))
-        source = _source(problem, config, device, index)
+        source = _source(config, device, index)
         steps = []
         for start in range(0, max(sizes["atoms"], 1), chunk):
             count = min(chunk, sizes["atoms"] - start)
@@ -285,7 +285,7 @@ def _config(**parameters: Value) -> Config:
     return parameters
 
 
-def _source(problem: Problem, config: Config, device: DeviceInfo, index: str) -> Source:
+def _source(config: Config, device: DeviceInfo, index: str) -> Source:
     """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands."""
     macros = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
     constant = int(config["CHUNK"]) < 0  # the atoms are an argument in constant memory

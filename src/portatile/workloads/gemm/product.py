@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from portatile import dtypes
-from portatile.records import Config, DeviceInfo, Layout, Problem, Value
+from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import reference, units
 from portatile.workloads.gemm.passing import operand_shapes
@@ -23,15 +23,9 @@ class Product(Workload):
     operands: tuple[Operand, ...] = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
 
-    def problem(
-        self,
-        sizes: Mapping[str, int],
-        dtype: str = "float32",
-        options: Mapping[str, Value] | None = None,
-        layout: Mapping[str, Layout] | None = None,
-    ) -> Problem:
-        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
-        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
+    def normalised(self, dtype: str, options: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Conjugates of real matrices are the matrices themselves."""
+        return without_conjugates(dtype, options)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of A, B and C as they are stored."""

@@ -128,9 +128,9 @@ def spelled(problem: Problem) -> dict[str, Any]:
     }
 
 
-def without_conjugates(dtype: str, options: Mapping[str, Value] | None) -> Mapping[str, Value]:
+def without_conjugates(dtype: str, options: Mapping[str, Value]) -> Mapping[str, Value]:
     """The options of a product of this dtype: without conjugates where there are no complex numbers."""
-    given = dict(options or {})
-    if not str(dtype).startswith("complex"):
+    given = dict(options)
+    if not dtype.startswith("complex"):
         given |= {name: TRANSPOSED.get(str(given[name]), given[name]) for name in ("trans_a", "trans_b") if name in given}
     return given

@@ -14,9 +14,6 @@ _TILES = tile(1, (8, 8), (16, 16), (1, 1), 16, True)
 _WIDE = tile(4, (8, 8), (16, 16), (1, 1), 16, True)
 _TENS = tile(2, (10, 10), (16, 16), (1, 1), 10, True)
 
-READ_ONLY_RUNG = 8
-"""Rung 7 with every read of A and B through the read-only path, which NVIDIA's devices have."""
-
 TITLES: Mapping[int, str] = {
     6: "8 x 8 results in registers, tiles of 128 x 128",
     7: "the same with vectors of four",
