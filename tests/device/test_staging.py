@@ -19,6 +19,8 @@ from portatile.runtime.in_parts.broadcast import Broadcast
 from portatile.wavelets import batch
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.unoptimised
+
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

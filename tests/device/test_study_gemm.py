@@ -49,7 +49,8 @@ def test_the_best_of_back_ends_that_share_a_device_are_told() -> None:
     assert images.notes([row]) == []
 
 
-def test_every_copy_of_the_packing_study(device: Device) -> None:
+def test_every_copy_of_the_packing_study(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_LENGTH", runs.MeasurementLength(samples=1, seconds=0.0, burst=0.0))
     rows = conduct(packing.STUDY, StudyRequest((device,), packing.PackingOptions((48,)))).rows
     assert [(row.target, row.by, row.transposes) for row in rows] == list(packing._KINDS)
     for row in rows:

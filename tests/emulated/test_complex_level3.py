@@ -19,6 +19,7 @@ def random(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     return rng.random(shape) - 0.5 + 1j * (rng.random(shape) - 0.5)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("uplo", "trans", "lanes"), [("L", "N", 8), ("U", "T", 8), ("L", "N", 4), ("L", "C", 8)])
 def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles on the diagonal, of one product and its transpose, and beside it."""
@@ -37,6 +38,7 @@ def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lane
             assert np.all(out.numpy()[~written] == c[~written])
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("uplo", "trans", "lanes"), [("L", "N", 8), ("U", "C", 8), ("L", "C", 4), ("U", "N", 4)])
 def test_both_products_of_her2k_at_once(gpu: Device, uplo: str, trans: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first counts alpha times, the second its conjugate: real, imaginary and any; what is imaginary on the diagonal is not read."""

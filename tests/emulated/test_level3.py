@@ -136,6 +136,7 @@ def test_quarters_on_the_diagonal(gpu: Device, uplo: str, trans: str, point: Gpu
             assert np.all(out.numpy()[~written] == c[~written])
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("uplo", "trans", "lanes"), [("L", "N", 8), ("U", "T", 8), ("L", "T", 4)])
 def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles on the diagonal, of one product, and beside it, of both: of one stage, of fewer and of more than there are in local memory."""
@@ -153,6 +154,7 @@ def test_both_products_of_syr2k_at_once(gpu: Device, uplo: str, trans: str, lane
             assert np.all(out.numpy()[~written] == c[~written])
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("routine", "uplo", "trans"), [("syrk", "L", "N"), ("syrk", "U", "T"), ("syr2k", "L", "T"), ("syr2k", "U", "N")])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_a_rest_in_smaller_tiles(gpu: Device, routine: str, uplo: str, trans: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +195,7 @@ def test_a_stack_that_comes_again_is_computed_where_it_lies_now(gpu: Device, dty
         np.testing.assert_allclose(out.numpy(), alpha * stacks[0] * stacks[1], rtol=1e-12)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("uplo", "trans", "packed"), [("L", "N", True), ("L", "N", False), ("U", "C", False)])
 def test_quarters_of_complex_tiles(gpu: Device, uplo: str, trans: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Factors packed, kept along k, and reals as they lie; what is imaginary on the diagonal of C is not read, and zero in the result."""
@@ -214,6 +217,7 @@ def test_quarters_of_complex_tiles(gpu: Device, uplo: str, trans: str, packed: b
             assert np.all(out.numpy()[~written] == c[~written])
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("routine", "case"), [("trmm", "LLNU"), ("trmm", "RUCN"), ("trsm", "LUNN"), ("trsm", "RLCU")])
 def test_complex_triangular_factors(gpu: Device, routine: str, case: str) -> None:
     """Their default on such a GPU: inverses, and products that skip zeros."""

@@ -39,7 +39,12 @@ def built(source: Source, target: Target, *more: Any, build: Callable[..., Binar
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Build so during a test, and keep no binary for other processes."""
     monkeypatch.setattr(program, "build", built)
-    monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)
+    keep_no_binaries(monkeypatch)
+
+
+def keep_no_binaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What routines compile here is not compiled once more, into binaries that other processes load: nobody asks for them."""
+    monkeypatch.setattr(deferred.waiting, "_add", lambda *draft: None)
 
 
 def flags(folder: Path) -> dict[str, str]:
@@ -71,6 +76,8 @@ def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     expected = WANTED and request.node.get_closest_marker("unoptimised") is not None
     if expected:
         use(monkeypatch)
+    elif WANTED:
+        keep_no_binaries(monkeypatch)
     if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
         usual, more = processes.environment, flags(request.getfixturevalue("tmp_path").parent)
         monkeypatch.setattr(processes, "environment", lambda: usual() | more)

@@ -13,7 +13,7 @@ import pytest
 from portatile.device.cuda import compiler
 
 TESTS = Path(__file__).parents[1] / "emulated"
-SHARDS = 3  # so that no process of pytest-xdist is the last for long
+SHARDS = 2  # so that no process of pytest-xdist is the last for long
 pytestmark = [
     pytest.mark.skipif(compiler.available() is not None, reason=str(compiler.available())),
     pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler for the emulated driver"),

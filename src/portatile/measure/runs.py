@@ -77,11 +77,14 @@ def loaded(device: Device, problem: Problem, config: Config, options: tuple[str,
 
 
 def loaded_plan(device: Device, plan: Plan, options: tuple[str, ...] = ()) -> Executable:
-    """The launches of a flat plan on the device; ``options`` as ``loaded`` takes them."""
+    """The launches of a flat plan on the device; ``options`` as ``loaded`` takes them.
+
+    Where the driver compiles once more to make a binary, none is made for the cache: what is measured runs in this process.
+    """
     binaries = cache.default()
 
     def build(source: Source) -> Binary:
-        return program.build(replace(source, options=(*source.options, *options)), device.target, binaries)
+        return program.build(replace(source, options=(*source.options, *options)), device.target, binaries, lambda binary, keep: None)
 
     return Executable(device, plan, build)
 
