@@ -184,7 +184,7 @@ class TuningResult:
 
     @property
     def failure_lines(self) -> list[str]:
-        """Two lines for each kind of failure: its most frequent message (the first line, and the first that has the word error), and where."""
+        """Two lines for each kind of failure: its most frequent message, and the configurations that fail."""
         lines = []
         for kind in sorted(self.failures):
             failed = [trial for trial in self.trials if trial.status == kind]
