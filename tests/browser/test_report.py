@@ -99,6 +99,16 @@ def test_nothing_is_wider_than_the_screen_and_no_table_than_its_column(tabs: Tab
             assert tab.locator("table").evaluate_all(wide) == []
 
 
+def test_a_long_name_is_broken(tabs: Tabs, path: Path) -> None:
+    with opened(tabs, path) as tab:
+        tab.evaluate(
+            "document.querySelectorAll('.summary th a, section.problem h2').forEach(one => one.append('of_a_generator_'.repeat(12)))"
+        )
+        for width in (390, 768, 1280):
+            tab.set_viewport_size({"width": width, "height": 844})
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_the_colour_scheme_is_followed(tabs: Tabs, path: Path) -> None:
     seen = {}
     for scheme in ("light", "dark"):

@@ -6,12 +6,13 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
 from portatile import ceilings, workloads
-from portatile.ceilings import BRIEF, Measured, Work
+from portatile.ceilings import BRIEF, BUSY, Measured, Work
 from portatile.errors import StoreError
 from portatile.measure import first_ceilings
 from portatile.records import DeviceInfo, to_json
@@ -191,6 +192,17 @@ def test_nothing_is_measured_where_ceilings_are_known_or_not_wanted(monkeypatch:
     monkeypatch.delenv("PORTATILE_CEILINGS")
     known = ceilings.add(CPU, [COPY])
     assert first_ceilings.ensure(CPU) == known
+
+
+@pytest.mark.parametrize(("load", "times"), [(0.0, 1), (1e6, 0)])
+def test_a_busy_processor_is_measured_again_once_it_is_free(load: float, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PORTATILE_CEILINGS", raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+    started = Mock(return_value=SimpleNamespace(stderr="", returncode=0))
+    monkeypatch.setattr(first_ceilings.processes, "finished", started)
+    ceilings.add(CPU, [replace(COPY, details={BRIEF: 1, BUSY: True})])
+    first_ceilings.ensure(CPU)
+    assert started.call_count == times
 
 
 @pytest.mark.parametrize(("load", "times"), [(0.0, 1), (1e6, 2)])

@@ -187,6 +187,9 @@ def test_a_bug_is_not_hidden(raising: Callable[[BaseException], int]) -> None:
         (["tune", "gemn"], "Did you mean 'gemm'?"),
         (["tune", "gemm", "--buget", "3"], "--budget"),
         (["cache", "cleer"], "Did you mean 'clear'?"),
+        (["show", "gemm", "-m", "1", "-n", "1", "-k", "1", "--stage", "asembly"], "Did you mean 'assembly'?"),
+        (["tune", "gemm", "-m", "ten"], "'ten' is not a valid integer."),
+        (["tune", "mine.py"], "mine.py is Python: run it"),
     ],
 )
 def test_wrong_names_get_suggestions(args: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from portatile.shipping import loader
 from portatile.shipping.loader import opencl_devices, table
+from portatile.shipping.loader.load import Loaded
 
 
 class Loader:
@@ -179,3 +180,10 @@ def test_the_parts_become_one_file(tmp_path: Path) -> None:
     completed = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
     assert completed.stdout.split() == ["loader", "Run", "the", "kernels", "of", "this", "folder", "False"]
     assert not re.search(r"^(?:from|import) portatile", loader.text(), re.MULTILINE)
+
+
+def test_what_is_returned_is_not_passed() -> None:
+    loaded = object.__new__(Loaded)
+    loaded.operands = {"u": {"role": "in"}, "out": {"role": "out"}}
+    with pytest.raises(TypeError, match=r"2 arrays for the 1 that are read: \['u'\]; returned, not passed: \['out'\]"):
+        loaded(1, 2)

@@ -39,12 +39,20 @@ RESULT = TuningResult(PROBLEM, CPU, TRIALS, TRIALS[2], TRIALS[0], "budget", 1.5)
 
 def test_a_result_in_a_few_lines() -> None:
     lines = str(RESULT).splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert lines[1].split() == ["winner", "1", "ms", "0.144", "Gflop/s", "4.00", "x", "A=2", "B=2"]
     assert lines[2].startswith("default  4 ms")
     assert lines[3] == "4 configurations in 1.5 s, failed: 1 compile"
     assert lines[4] == "  compile: line 1: <b>unknown</b>, and a comma"
+    assert lines[5] == "    the first: A=3"
     assert "\n" not in repr(RESULT)
+
+
+def test_failures_that_have_a_value_in_common_are_said_to() -> None:
+    failed = (trial(None, A=1, B=3), trial(None, A=2, B=3))
+    assert replace(RESULT, trials=(*TRIALS, *failed)).failure_lines[1] == "    the first: A=3", "one of B=2 fails too"
+    alone = replace(RESULT, trials=(TRIALS[0], *failed))
+    assert alone.failure_lines[1] == "    all 2 have B=3, which no valid one has"
 
 
 def test_a_result_as_html() -> None:

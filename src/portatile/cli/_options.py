@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,28 @@ from portatile.trials import Budget
 Option = Callable[[Any], Any]
 
 
+class Choice(click.Choice[Any]):
+    """One of several words; a wrong one is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            close = get_close_matches(str(value), map(str, self.choices), n=1)
+            hint = f" Did you mean {str(close[0])!r}?" if close else ""
+            raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds, called so in help and messages."""
+
+    name = "integer"
+
+
 class Real(click.FloatRange):
     """A number within bounds; NaN, which is within any, is refused."""
+
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number: float = super().convert(value, param, ctx)
@@ -74,7 +95,7 @@ def one_device(selector: str | tuple[str, ...] | None) -> str | None:
 
 def seed(of: str) -> Option:
     """``--seed`` for what ``of`` names."""
-    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=f"Seed of {of}.")
+    return click.option("--seed", type=Whole(min=0), default=0, show_default=True, help=f"Seed of {of}.")
 
 
 def document(text: str = "Print one JSON document instead of the table.") -> Option:

@@ -26,6 +26,8 @@ def with_files(group: WorkloadGroup, action: Action, without: Collection[str] = 
                 f"{name} is a kernel's text, which says neither its arguments nor which values to try: give both in Python "
                 f"(portatile.Kernel) or in a T1 file (kernel.json). `portatile run` and `portatile compile` take OpenCL C as it is"
             )
+        if name.endswith(".py"):
+            raise click.UsageError(f"{name} is Python: run it with python; `kernel.tune()` in it tunes its portatile.Kernel")
         if not name.endswith(".json"):
             return None
 

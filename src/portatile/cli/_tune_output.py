@@ -47,7 +47,7 @@ def _show_best(result: tuner.TuningResult, workload: Workload | None) -> None:
     """Print the best five configurations by the parameters in which they differ, then the winner's other parameters."""
     valid = ordered(result)[:5]
     differing = _differing(valid)
-    _say("best five" if len(valid) == 5 else f"best {len(valid)}")
+    _say({1: "the only valid one", 5: "best five"}.get(len(valid), f"best {len(valid)}"))
     for place, trial in enumerate(valid, 1):
         took, _, speed, faster = _figures(trial, workload, result.default)
         known = f"  {interval(trial, result.finalists[0]):>24}" if result.finalists else ""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from portatile import flat_plans, workloads
-from portatile.cli import Suggesting, _console
+from portatile.cli import Suggesting, _console, _options
 from portatile.kernel import PREFIX
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.select import resolver
@@ -126,8 +126,8 @@ def _problem_options(workload: Workload) -> list[click.Parameter]:
     options: list[click.Parameter] = []
     for size, meaning in workload.sizes.items():
         shown = f"{meaning[:1].upper()}{meaning[1:].removesuffix('.')}."
-        options.append(click.Option([_flag(size), f"size_{size}"], type=click.IntRange(min=1), required=True, help=shown, metavar="N"))
-    dtypes = click.Choice(workload.dtypes)
+        options.append(click.Option([_flag(size), f"size_{size}"], type=_options.Whole(min=1), required=True, help=shown, metavar="N"))
+    dtypes = _options.Choice(workload.dtypes)
     options.append(
         click.Option(["--dtype", "element_type"], type=dtypes, default=workload.dtypes[0], show_default=True, help="Element type.")
     )
@@ -147,9 +147,9 @@ def _choice(values: Sequence[Value]) -> tuple[click.ParamType[Any], str]:
     """The click type of an option and its metavar: consecutive whole numbers are a range, not a list."""
     numbers = sorted(value for value in values if isinstance(value, int) and not isinstance(value, bool))
     if len(numbers) == len(values) > 4 and numbers == list(range(numbers[0], numbers[-1] + 1)):
-        return click.IntRange(numbers[0], numbers[-1]), "N"
+        return _options.Whole(numbers[0], numbers[-1]), "N"
     spelled = [_spell(value) for value in values]
-    return click.Choice(spelled, case_sensitive=False), f"[{'|'.join(spelled)}]"
+    return _options.Choice(spelled, case_sensitive=False), f"[{'|'.join(spelled)}]"
 
 
 def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:

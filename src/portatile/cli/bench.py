@@ -46,8 +46,8 @@ def command() -> None:
 
 @command.command("bandwidth")
 @_options.device()
-@click.option("--mode", type=click.Choice(["quick", "range", "shmoo"]), default="quick", show_default=True, help="Which sizes to copy.")
-@click.option("--memory", type=click.Choice(["pinned", "pageable"]), default="pinned", show_default=True, help="Kind of host memory.")
+@click.option("--mode", type=_options.Choice(["quick", "range", "shmoo"]), default="quick", show_default=True, help="Which sizes to copy.")
+@click.option("--memory", type=_options.Choice(["pinned", "pageable"]), default="pinned", show_default=True, help="Kind of host memory.")
 @click.option("--start", type=int, help="Bytes of the first copy of --mode range.")
 @click.option("--end", type=int, help="Bytes of the last copy, at most.")
 @click.option("--increment", type=int, help="Bytes added from one copy to the next.")
@@ -57,7 +57,7 @@ def command() -> None:
 @click.option(
     "--stream/--no-stream", default=True, show_default=True, help="Also measure BabelStream's kernels: copy, mul, add, triad, dot."
 )
-@click.option("--size", type=click.IntRange(min=64), help="Bytes of one array of the kernels; default 256 MiB, on CPUs 64 MiB.")
+@click.option("--size", type=_options.Whole(min=64), help="Bytes of one array of the kernels; default 256 MiB, on CPUs 64 MiB.")
 @click.option("--tune", "budget", help="Tune each kernel first within this budget: 5s, or a number of trials.")
 @click.option("--fresh", is_flag=True, help="Replace stored ceilings; else the faster of old and new is stored.")
 @_options.document()
@@ -104,7 +104,7 @@ def bandwidth(
 @_options.device()
 @click.option(
     "--rounds",
-    type=click.IntRange(min=8),
+    type=_options.Whole(min=8),
     help="Steps of a chain; more where measurements scatter. Default: 8192 on a GPU, else 2048; for functions 256.",
 )
 @click.option("--tune", "budget", help="Tune each kernel first within this budget: 5s, or a number of trials.")

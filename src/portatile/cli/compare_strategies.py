@@ -23,7 +23,7 @@ from portatile.tuning.search.replay import Recording
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--strategies", "names", default=USUAL, show_default=True, help="Strategies to compare, separated by commas.")
-@click.option("--repeats", default=10, show_default=True, type=click.IntRange(min=1), help="Runs of each strategy, each with its own seed.")
+@click.option("--repeats", default=10, show_default=True, type=_options.Whole(min=1), help="Runs of each strategy, each with its own seed.")
 @click.option(
     "--budget", help="200 (evaluations) or 60s (simulated). Default: until random search is 95 % of the way from median to optimum."
 )

@@ -23,7 +23,7 @@ def command() -> None:
 
 @command.command()
 @click.option("--host", default="0.0.0.0", show_default=True, help="Address of this machine that workers reach.")
-@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="Port; 0 for any free one.")
+@click.option("--port", type=_options.Whole(0, 65535), default=_PORT, show_default=True, help="Port; 0 for any free one.")
 def scheduler(host: str, port: int) -> None:
     """Run a scheduler until Ctrl-C. It trusts everybody who reaches its port: keep it inside your own network."""
     serve.run_scheduler(host, port, _say)
@@ -32,7 +32,7 @@ def scheduler(host: str, port: int) -> None:
 @command.command(short_help="Run this machine's workers until Ctrl-C.")
 @click.argument("address")
 @_options.devices(default="all")
-@click.option("--compilers", type=click.IntRange(min=0), help="Texts to compile at once. Default: the cores that no device needs.")
+@click.option("--compilers", type=_options.Whole(min=0), help="Texts to compile at once. Default: the cores that no device needs.")
 def worker(address: str, device: str | tuple[str, ...] | None, compilers: int | None) -> None:
     """Run this machine's workers until Ctrl-C: one for each device, and one that compiles for all.
 

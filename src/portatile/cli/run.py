@@ -58,7 +58,7 @@ fails, writes outside of its buffers, does not end within --timeout, or --check 
     show_default=True,
     help="Seconds that all launches may take; 5m is five minutes.",
 )
-@click.option("--repeat", type=click.IntRange(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
+@click.option("--repeat", type=_options.Whole(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
 @_options.seed("the random arguments")
 @click.option("-o", "--output", "saves", multiple=True, metavar="NAME=FILE.npy", help="Save a parameter's array after the run; repeat.")
 @_options.document("Print time, outputs and comparison as JSON.")

@@ -1,8 +1,8 @@
 """The first ceilings of a device, by themselves: a child process measures copy and multiply-adds within seconds, and stores them.
 
 A brief measurement may lie a little below what the device reaches. It says so in its details, nothing is refused by it as narrowly as by
-a full one, and what `portatile bench` measures takes its place. On a processor that was busy, or where a quantity could not be
-measured, the next searches measure again, up to ``_ATTEMPTS`` times in all, and the fastest counts.
+a full one, and what `portatile bench` measures takes its place. What a busy processor gave, or where a quantity could not be measured,
+later searches measure again once the processor is free, up to ``_ATTEMPTS`` times in all, and the fastest counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> 
     ``say`` is told what was measured, or why nothing was.
     """
     known = ceilings.load(info)
-    if not settings.measures_ceilings() or (known is not None and not _uncertain(known)):
+    if not settings.measures_ceilings() or (known is not None and (not _uncertain(known) or busy(info))):
         return known
     started, why, crowded = time.monotonic(), "", False
     delays.notice(f"measuring how fast {info.name} copies and calculates; this takes some seconds, once")

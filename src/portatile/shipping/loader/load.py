@@ -88,7 +88,9 @@ class Loaded:
         """Copy the arrays to the device, run, and copy the results back."""
         read = [name for name, operand in self.operands.items() if operand["role"] != "out"]
         if len(arrays) > len(read):
-            raise TypeError(f"{len(arrays)} arrays for the {len(read)} that are read: {read}")
+            returned = [name for name, operand in self.operands.items() if operand["role"] == "out"]
+            hint = f"; returned, not passed: {returned}" if returned else ""
+            raise TypeError(f"{len(arrays)} arrays for the {len(read)} that are read: {read}{hint}")
         arguments = dict(zip(read, arrays, strict=False)) | {name: value for name, value in named.items() if name in self.operands}
         scalars = self.problem["scalars"] | {name: value for name, value in named.items() if name not in self.operands}
         if wrong := scalars.keys() - self.problem["scalars"].keys():

@@ -184,14 +184,29 @@ class TuningResult:
 
     @property
     def failure_lines(self) -> list[str]:
-        """A line for each kind of failure with its most frequent message: the first line, and the first line that has the word error."""
-        messages: dict[str, Counter[str]] = {}
-        for trial in self.trials:
-            if trial.status != "ok" and trial.message:
-                first, *rest = trial.message.splitlines()
-                reason = next((line.strip() for line in rest if "error" in line.lower()), "")
-                messages.setdefault(trial.status, Counter())[f"{first[:160]} {reason[:160]}".rstrip()] += 1
-        return [f"  {kind}: {counted.most_common(1)[0][0]}" for kind, counted in sorted(messages.items())]
+        """Two lines for each kind of failure: its most frequent message, and the configurations that fail."""
+        lines = []
+        for kind in sorted(self.failures):
+            failed = [trial for trial in self.trials if trial.status == kind]
+            counted = Counter(filter(None, (_gist(trial.message) for trial in failed)))
+            if counted:
+                message = counted.most_common(1)[0][0]
+                lines.append(f"  {kind}: {message}")
+                lines.append(f"    {self._where(failed, next(trial for trial in failed if _gist(trial.message) == message))}")
+        return lines
+
+    def _where(self, failed: Sequence[Trial], first: Trial) -> str:
+        """The values that all ``failed`` trials have and no valid one has; where there are none, the configuration of ``first``."""
+        valid = [trial.config for trial in self.trials if trial.status == "ok"]
+        common = {
+            name: value
+            for name, value in first.config.items()
+            if all(trial.config.get(name) == value for trial in failed) and all(config.get(name) != value for config in valid)
+        }
+        if common and len(failed) > 1:
+            return f"all {len(failed)} have {spelled(common)}, which no valid one has"
+        changed = {name: value for name, value in first.config.items() if self.default.config.get(name) != value}
+        return f"the first: {spelled(changed) or 'the default'}"
 
     @property
     def warm_trials(self) -> int:
@@ -242,6 +257,13 @@ class TuningResult:
             stage: sum(trial.message.startswith(stage) for trial in self.trials) for stage in (model.ON_PAPER, model.COMPILED, model.SLOW)
         }
         return {stage: count for stage, count in counts.items() if count}
+
+
+def _gist(message: str) -> str:
+    """The first line of a failure's message, and the first line behind it that has the word error."""
+    first, *rest = message.splitlines() or [""]
+    reason = next((line.strip() for line in rest if "error" in line.lower()), "")
+    return f"{first[:160]} {reason[:160]}".rstrip()
 
 
 Listener = Callable[[Progress], None]
