@@ -11,8 +11,9 @@ from sys import modules as _modules
 TYPE_CHECKING = False  # a name that type checkers know; typing's takes longer to import than all the rest here
 if TYPE_CHECKING:
     from portatile import array_api, wavelets
-    from portatile.api import devices, explain, get_device, tune
+    from portatile.api import explain, tune
     from portatile.device.buffer import Buffer
+    from portatile.device.public import devices, get_device
     from portatile.errors import (
         ArgumentError,
         CastError,
@@ -91,8 +92,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "portatile.api": ("devices", "explain", "get_device", "tune"),
+    "portatile.api": ("explain", "tune"),
     "portatile.device.buffer": ("Buffer",),
+    "portatile.device.public": ("devices", "get_device"),
     "portatile.images": ("Sampler",),
     "portatile.kernel": ("Kernel", "TunedKernel"),
     "portatile.reports.write": ("report",),

@@ -1,4 +1,4 @@
-"""The public functions beside the routines: find devices, tune a workload, ask why a configuration was chosen."""
+"""The public functions beside the routines: tune a workload, ask why a configuration was chosen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from portatile import settings, workloads
 from portatile.arguments import checks
 from portatile.arguments.checks import Precision
 from portatile.device import Selector
-from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
 from portatile.measure import first_ceilings
@@ -29,30 +28,6 @@ from portatile.tuning.search import foreign_starts, many_devices, tuner, watchin
 from portatile.tuning.search.objective import Objective
 from portatile.tuning.search.tuner import Progress, TuningResult
 from portatile.workloads import precisions
-
-
-def devices() -> list[Device]:
-    """Every device of every back end, without opening any; ``device.info`` describes each.
-
-    Examples:
-        >>> import portatile
-        >>> [device.info.kind for device in portatile.devices()]  # doctest: +SKIP
-        ['gpu', 'gpu', 'cpu']
-    """
-    return device_module.devices()
-
-
-def get_device(selector: str | None = None) -> Device:
-    """The device that ``selector`` names (an id such as ``opencl:0:0``, a part of a name, ``cpu`` or ``gpu``), or the default one.
-
-    Raises DeviceNotFoundError, which lists the known devices.
-
-    Examples:
-        >>> import portatile
-        >>> portatile.get_device().info.id in [device.info.id for device in portatile.devices()]
-        True
-    """
-    return device_module.get(selector)
 
 
 @overload

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile.arguments.numpy_rules import multiplied_in
+from portatile.arguments.promotion import multiplied_in
 
 upstream: Any = pytest.importorskip(
     "numpy._core.tests.test_multiarray", reason="this NumPy comes without its tests, or is older than 2", exc_type=ImportError

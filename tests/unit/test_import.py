@@ -39,12 +39,25 @@ def test_routines_load_no_translator() -> None:
     assert "pcpp" in modules_after("from portatile import dialect; dialect.translate")
 
 
-def test_a_small_product_of_numpy_arrays_loads_no_device() -> None:
-    run = "import numpy, portatile; portatile.matmul(numpy.eye(4), numpy.eye(4)); portatile.gemm(numpy.eye(4), numpy.eye(4), alpha=2.0)"
-    code = "import sys\n" + run + "\nprint(sum(name.startswith('portatile') for name in sys.modules))"
+def own_modules_after(run: str) -> int:
+    """How many modules of the package a fresh interpreter has loaded after ``run``, in which no device is selected."""
+    code = "import numpy, portatile, sys\n" + run + "\nprint(sum(name.startswith('portatile') for name in sys.modules))"
     environment = {name: value for name, value in os.environ.items() if name not in ("PORTATILE_DEVICE", "PYOPENCL_CTX")}
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, env=environment)
-    assert int(completed.stdout) < 12
+    return int(completed.stdout)
+
+
+def test_a_small_product_of_numpy_arrays_loads_no_device() -> None:
+    run = "portatile.matmul(numpy.eye(4), numpy.eye(4)); portatile.gemm(numpy.eye(4), numpy.eye(4), alpha=2.0)"
+    assert own_modules_after(run) < 12
+
+
+def test_a_small_product_that_numpy_converts_loads_no_device() -> None:
+    assert own_modules_after("portatile.matmul([[1, 2], [3, 4]], numpy.ones((2, 3), numpy.float16))") < 16
+
+
+def test_a_list_of_devices_loads_no_search() -> None:
+    assert modules_after("import portatile; portatile.devices()").isdisjoint({"jinja2", "pcpp"})
 
 
 def test_help_loads_no_command(base: set[str]) -> None:

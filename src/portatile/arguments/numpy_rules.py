@@ -13,13 +13,11 @@ import numpy as np
 from portatile.arguments import axes, matrices, stacks
 from portatile.arguments.checks import check_writable
 from portatile.arguments.converters import Converter, converter_of
+from portatile.arguments.promotion import multiplied_in
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.strides import overlaps_itself
-from portatile.dtypes import ELEMENTS, RESULTS, name_of
+from portatile.dtypes import RESULTS, name_of
 from portatile.errors import ArgumentError, CastError
-
-_WHOLE = ("bool", "int", "uint")  # what names of integers begin with
-_COUNTED = "biu"  # the kinds of dtypes, bool and integers, that are multiplied in float64
 
 
 class Conversion(NamedTuple):
@@ -71,32 +69,6 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
             return None
         return Conversion((first, second), view, lambda _: target)
     return Conversion((first, second), None, lambda result: library.put(target, result.reshape(shapes.given)))
-
-
-def multiplied_in(
-    dtype_a: np.dtype[Any] | None, dtype_b: np.dtype[Any] | None, result_name: str | None = None, cast: bool = False
-) -> np.dtype[Any] | None:
-    """The dtype in which arrays of two are multiplied: NumPy's common one, float64 for integers and bool; None where there is none.
-
-    ``result_name`` is the dtype of the result, if that is known: int8 is multiplied as such where its products have it. With ``cast`` the
-    operands are cast to it, as NumPy does where ``dtype`` is given, if they do not give such results themselves.
-    """
-    if dtype_a is None or dtype_b is None:
-        return None
-    try:
-        result = dtype_a if dtype_a == dtype_b else np.result_type(dtype_a, dtype_b)
-    except TypeError:
-        return None
-    if result.kind in _COUNTED and result_name not in RESULTS.get(name_of(result), ()):
-        if cast and str(result_name).startswith(_WHOLE):
-            if name_of(result) in RESULTS:
-                return result  # to be refused: its products have no such integers
-            raise ArgumentError(f"{result} is multiplied in float64, with no result of type {result_name}: leave dtype out and convert")
-        result = np.dtype(np.float64)
-    if cast and result_name is not None and result_name in RESULTS and result_name not in RESULTS.get(name_of(result), ()):
-        kind = ELEMENTS[result_name].numpy
-        result = kind if np.can_cast(result, kind, "same_kind") else result
-    return result if name_of(result) in RESULTS else None
 
 
 def _name(dtype: np.dtype[Any] | None) -> str:

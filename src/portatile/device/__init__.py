@@ -4,6 +4,7 @@
   ``vendor_blas``, ``backend`` (a folder that holds all of these).
 - Checks and names for all back ends: ``copies``, ``ranges``, ``names``, ``clock``, ``exit_gate`` (threads in drivers when the
   process ends).
+- What users call: ``public``.
 - Arrays: ``buffer``, ``strides``, ``foreign_arrays``, ``dlpack``.
 - Memory between host and device: ``staging``, ``side_by_side``, ``page_locked``, ``pool``.
 - What compilers say: ``excerpts``, ``advice``, ``ptx``, ``ptxas``, ``x86``.

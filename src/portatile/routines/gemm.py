@@ -82,7 +82,7 @@ def matmul(
             product = _MATMULS.make((a, b), PLAIN, _AS_THEY_ARE, device)
             if product is not None:
                 return product
-    return _products().matmul(a, b, out, dtype, precision, device)  # type: ignore[no-any-return]
+    return _further_product(a, b, out, dtype, precision, device)  # type: ignore[no-any-return]
 
 
 def gemm(
@@ -145,6 +145,23 @@ def gemm(
             if product is not None:
                 return product
     return _products().gemm(arrays, factors, trans, dtype, precision, out, device)  # type: ignore[no-any-return]
+
+
+def _further_product(a: Any, b: Any, out: Any, dtype: Any, precision: Precision | None, device: Selector | None) -> Any:
+    """``matmul`` of what ``numpy_products`` and the replays have left: by NumPy once it is converted, where it is small, or on a device."""
+    if dtype is None and precision is None and device is None:
+        product = _converted().product(a, b, out)
+        if product is not None:
+            return product
+    return _products().matmul(a, b, out, dtype, precision, device)
+
+
+@cache
+def _converted() -> Any:
+    """The module that converts small operands for NumPy, without the one below."""
+    from portatile.runtime.host import numpy_converted
+
+    return numpy_converted
 
 
 @cache

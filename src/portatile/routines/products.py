@@ -27,14 +27,9 @@ from portatile.workloads import precisions
 
 
 def matmul(a: Array, b: Array, out: Array | None, dtype: Any, precision: Precision | None, device: Selector | None) -> Array:
-    """``routines.gemm.matmul`` of what ``numpy_products`` and the replays have left."""
-    if dtype is None and precision is None and device is None:
-        if type(a) in numpy_converted.HOST and type(b) in numpy_converted.HOST:
-            product = numpy_converted.product(a, b, out)
-            if product is not None:
-                return cast(Array, product)
-        elif host_tensors.is_host_tensor(a):
-            return cast(Array, host_tensors.through(_of_arrays, a, b, out))
+    """``routines.gemm.matmul`` of what NumPy and the replays have left."""
+    if dtype is None and precision is None and device is None and host_tensors.is_host_tensor(a):
+        return cast(Array, host_tensors.through(_of_arrays, a, b, out))
     if dtype is None and precision is None:
         return cast(Array, _PRODUCTS.look_up(_plan_product, (a, b), PLAIN, ("N", "N"), out, device))
     options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
@@ -44,6 +39,8 @@ def matmul(a: Array, b: Array, out: Array | None, dtype: Any, precision: Precisi
 def _of_arrays(a: Any, b: Any, out: Any) -> Any:
     """``matmul`` of the arrays behind CPU tensors."""
     product = numpy_products.product(a, b, out) if type(a) is type(b) is np.ndarray else None
+    if product is None:
+        product = numpy_converted.product(a, b, out)
     return matmul(a, b, out, None, None, None) if product is None else product
 
 
