@@ -38,6 +38,7 @@ class HybridRow:
     ``part`` of the problem was computed, in ``seconds``: less than all by one core. ``best_speedup`` and ``core_speedup`` are the rate over
     that of the fastest single device, and of one core; ``efficiency`` is the rate over the sum of the single devices' rates. ``predicted``
     are seconds, ``off`` is how far they are from those measured, over these; ``binds`` is the busiest part of the simulation.
+    ``runs``: the seconds of each, with spaces between.
     """
 
     devices: str
@@ -60,6 +61,7 @@ class HybridRow:
     error: float | None = None
     status: str = "ok"
     samples: int = 0
+    runs: str = ""
     time: str = ""
 
 
@@ -137,8 +139,9 @@ def _timed(row: HybridRow, request: SharedRun) -> HybridRow:
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
     shares = ", ".join(f"{100 * share:.0f} %" for share in times.shares.values()) if row.count > 1 else ""
+    runs = " ".join(f"{seconds:.6g}" for seconds in times.seconds)
     measured = replace(row, seconds=min(times.seconds), reached=times.reached if row.count > 1 else None, shares=shares)
-    return replace(measured, error=times.error, samples=len(times.seconds), status=times.note or "ok", time=now())
+    return replace(measured, error=times.error, samples=len(times.seconds), runs=runs, status=times.note or "ok", time=now())
 
 
 def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
@@ -256,4 +259,5 @@ STUDY = Study(
     devices="each",
     problem="needed",
     sample=_sample,
+    ceilings=False,
 )

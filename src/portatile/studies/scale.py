@@ -289,4 +289,5 @@ STUDY = Study(
     notes=notes,
     devices="any",
     sample=_sample,
+    ceilings=False,
 )
