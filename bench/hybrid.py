@@ -21,6 +21,7 @@ from typing import Any
 from measure import facts, parser, print_table, rewrite, slug, until_stopped
 from portatile import device as devices
 from portatile import workloads
+from portatile.device import names
 from portatile.studies import hybrid
 from portatile.studies.framework.study import Run
 
@@ -38,7 +39,9 @@ class Kept:
     """The rows of each problem so far, in a file that is written again after each."""
 
     def __init__(self, options: Any, chosen: Sequence[Any]) -> None:
-        named = [{"id": one.info.id, "name": one.info.name, "driver": one.info.driver} for one in chosen]
+        infos = [one.info for one in chosen]
+        known = zip(infos, names.short(infos), strict=True)
+        named = [{"id": info.id, "name": info.name, "driver": info.driver, "short": short} for info, short in known]
         self._facts = {"bench": "hybrid", **facts(options.commit), "devices": named}
         self._path = options.out / f"hybrid-{slug(chosen[0].info.name)}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
         self.rows: dict[str, list[hybrid.HybridRow]] = {}

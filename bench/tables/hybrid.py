@@ -9,7 +9,7 @@ from typing import Any
 
 from portatile.figures import svg
 from portatile.studies import hybrid
-from recorded import Picture, Run, Table, markdown, processor, runs
+from recorded import Picture, Run, Table, markdown, runs
 
 _HEAD = "devices", "ms", "predicted, ms", "off by", "over the best", "of the sum", "over one core", "shares", "host", "commit"
 
@@ -44,10 +44,8 @@ def _measured(case: Any) -> list[hybrid.HybridRow]:
 
 
 def _named(run: Run, devices: str) -> str:
-    """The devices of a row by their names, with the number where there are several of that name."""
-    names = {one["id"]: processor(one["name"]) for one in run.document["devices"]}
-    every = list(names.values())
-    called = {name: f"{names[name]}, {name}" if every.count(names[name]) > 1 else names[name] for name in names}
+    """The devices of a row by their short names."""
+    called = {one["id"]: one["short"] for one in run.document["devices"]}
     return " + ".join(called.get(name, name) for name in devices.split(" + "))
 
 
