@@ -14,7 +14,7 @@ from portatile import workloads
 from portatile.device import datasheet
 from portatile.records import DeviceInfo, Problem
 from portatile.runtime.several_devices import forecast, rates, tries
-from portatile.runtime.several_devices.forecast import ExpectedTime
+from portatile.runtime.several_devices.expected import ExpectedTime
 from portatile.runtime.several_devices.pieces import in_time
 from portatile.workload import Cut
 from support.seeds import new_seed

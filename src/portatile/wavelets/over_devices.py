@@ -25,7 +25,7 @@ from portatile.runtime import perform
 from portatile.runtime.one_device.engine import engine_of
 from portatile.runtime.several_devices import batches, forecast, tries
 from portatile.runtime.several_devices.device_threads import Part, together
-from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.expected import Forecast
 from portatile.runtime.several_devices.in_turn import in_turn
 from portatile.runtime.several_devices.pieces import Pieces, about_in_time
 from portatile.runtime.several_devices.splits import Share, Split, keep

@@ -27,7 +27,7 @@ from portatile.runtime.one_device import memory_limit
 from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
 from portatile.runtime.several_devices import at_once, forecast, splits, triangles
 from portatile.runtime.several_devices.device_threads import Part, together
-from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.expected import Forecast
 from portatile.runtime.several_devices.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.several_devices.ready_parts import ReadyPart
 from portatile.runtime.several_devices.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident

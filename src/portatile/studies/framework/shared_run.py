@@ -25,7 +25,7 @@ from portatile.records import Problem, from_json, to_json
 from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
 from portatile.runtime.perform import start
 from portatile.runtime.several_devices import several
-from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.expected import Forecast
 from portatile.workload import Inputs
 from portatile.workloads.operands import view
 
