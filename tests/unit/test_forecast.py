@@ -14,7 +14,7 @@ from portatile import workloads
 from portatile.device import datasheet
 from portatile.records import DeviceInfo, Problem
 from portatile.runtime.several_devices import forecast, rates, tries
-from portatile.runtime.several_devices.forecast import ExpectedTime
+from portatile.runtime.several_devices.expected import ExpectedTime
 from portatile.runtime.several_devices.pieces import in_time
 from portatile.workload import Cut
 from support.seeds import new_seed
@@ -139,9 +139,8 @@ def test_a_tiny_problem_stays_where_its_output_lies() -> None:
 def test_one_disturbed_time_of_a_split_does_not_settle_it(problem: Problem) -> None:
     chosen = [simulated(number, 1e-2, 2 * 512**3 / 1e-2) for number in (0, 1)]
     task = forecast.shared(chosen, problem)
-    for one in chosen:
-        for _ in range(2):
-            forecast.learn_alone(one, task, one.alone)
+    for one in chosen * 3:
+        forecast.learn_alone(one, task, one.alone)
     for making, seconds in ((0.5, 1.0), (0.06, 0.1), (0.0, 0.03)):  # two runs that made pieces ready, then a disturbed one
         forecast.learn_together(chosen, task, seconds, {}, seconds, making=making)
     assert forecast.of(chosen, task).together == ExpectedTime(0.03, True)
@@ -184,7 +183,7 @@ def test_a_split_is_tried_a_few_times(problem: Problem) -> None:
     """Its first shares are guessed, and what disturbs the first times does not decide; then the faster way is kept."""
     chosen = [simulated(number, 1e-2, 2 * 512**3 / 1e-2) for number in (0, 1)]
     task = forecast.shared(chosen, problem)
-    for one in [*chosen, *chosen]:
+    for one in chosen * 3:
         forecast.learn_alone(one, task, 1e-2)
     ways = [computed(chosen, problem, together) for together in (5.0, 3e-2, 2e-2, 6e-3, 6e-3, 6e-3)]
     assert ways == [""] * 6
@@ -226,7 +225,7 @@ def alike(problem: Problem, alone: float) -> tuple[list[Any], forecast.Shared]:
     """Two devices of a kind, of which each was timed alone."""
     chosen = [simulated(number, alone, workloads.get("gemm").flops(problem) / alone, "gpu") for number in (0, 1)]
     task = forecast.shared(chosen, problem)
-    for one in [*chosen, *chosen]:
+    for one in chosen * 3:
         forecast.learn_alone(one, task, alone)
     return chosen, task
 
@@ -305,3 +304,49 @@ def test_where_operands_lie_is_measured_before_another_of_its_kind_is_preferred(
         forecast.learn_alone(chosen[0], task, chosen[0].alone)
     assert forecast.of(chosen, task).quickest == "cuda:0"
     assert forecast.of(chosen, task).decided
+
+
+def test_data_on_one_gpu_settles_within_a_few_calls(problem: Problem) -> None:
+    """Each shared call makes pieces of new shapes ready, and small pieces hide how fast the GPU is that has the operands."""
+    flops = workloads.get("gemm").flops(problem)
+    chosen = [simulated(0, 1.85e-3, flops / 18e-3, "gpu"), simulated(1, 8e-3, flops / 30e-3, "gpu")]
+    task = replace(forecast.shared(chosen, problem), places={"cuda:0": "local", "cuda:1": forecast.REMOTE})
+    ways: list[str] = []
+    for making in np.random.default_rng(new_seed("making")).uniform(2e-3, 60e-3, 20):
+        told = forecast.of(chosen, task)
+        ways.append(told.quickest)
+        if told.quickest:
+            forecast.learn_alone(next(one for one in chosen if one.info.id == told.quickest), task, 1.85e-3)
+        else:
+            forecast.learn_together(chosen, task, 6e-3 + making, {one.info.id: one.shown for one in chosen}, 6e-3, making)
+    assert ways[8:] == ["cuda:0"] * 12, ways
+    assert "cuda:1" not in ways
+
+
+def test_an_estimate_counts_until_there_is_a_time(problem: Problem) -> None:
+    key = tries.key_of(simulated(0, 1.0, 1.0), problem, "with all")
+    tries.count(key, 1e-3, False, rough=True)
+    assert tries.least(key) == 1e-3
+    tries.count(key, 5e-3, False)
+    tries.count(key, 2e-3, False, rough=True)
+    assert tries.least(key) == 5e-3, "what was measured replaces estimates"
+    assert tries.may_be_faster(key, 5e-3, 4e-3)
+    for _ in range(4):
+        tries.count(key, 2e-3, False, rough=True)
+    assert not tries.may_be_faster(key, 5e-3, 4e-3), "and those after it are not tried for ever"
+
+
+def test_a_single_disturbed_time_decides_nothing(problem: Problem) -> None:
+    """Whichever way it is of, by a factor of eight."""
+    for disturbed in ("shared", "alone"):
+        for known in (forecast._runs, tries.timed):
+            known.clear()
+        sized = replace(problem, sizes={**problem.sizes, "m": {"shared": 1024, "alone": 2048}[disturbed]})
+        alone, together, best = {"shared": (1e-2, 6e-3, ""), "alone": (6e-3, 1e-2, "cuda:0")}[disturbed]
+        chosen = [simulated(number, alone, workloads.get("gemm").flops(sized) / alone, "gpu") for number in (0, 1)]
+        task = forecast.shared(chosen, sized)
+        for number in range(2):
+            forecast.learn_together(chosen, task, together * (8 if disturbed == "shared" and number else 1), {}, together)
+            forecast.learn_alone(chosen[0], task, alone * (8 if disturbed == "alone" and number else 1))
+        ways = [computed(chosen, sized, together) for _ in range(12)]
+        assert ways[-6:] == [best] * 6, (disturbed, ways)

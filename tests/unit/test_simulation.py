@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from portatile import device
+from portatile import device, workloads
 from portatile.cli import main
 from portatile.device import datasheet
 from portatile.errors import DeviceError
-from portatile.studies import scale
+from portatile.studies import hybrid, scale
 from portatile.studies.framework import prediction, shared_run, simulation
 from portatile.studies.framework.prediction import SingleDevice, TransferRates
 from portatile.studies.framework.shared_run import SharedRun, SharedTimes
@@ -136,18 +136,19 @@ def test_devices_here_are_told_beside_their_prediction() -> None:
     assert [chart.title for chart in scale.figures(rows)] == ["A product here"]
 
 
-def test_every_set_is_measured_after_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two devices that reach the host's memory: one takes a second, the other two; one set cannot run, which its row says.
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Three devices that reach the host's memory: one takes a second, the others two; one pair and all three cannot run.
 
-    A call that is shared takes 0.05 s beside its computation, as one of half the size tells.
+    A call that is shared takes 0.05 s beside its computation, as one of a quarter of the rows tells.
     """
     took = {("cuda:0",): 1.0, ("cuda:1",): 2.0, ("cuda:2",): 2.0, ("cuda:0", "cuda:1"): 0.7}
 
     def timed(run: SharedRun) -> SharedTimes:
         if run.together:
-            assert run.problem.sizes["m"] == 2048
+            assert (run.problem.sizes["m"], run.problem.sizes["n"]) == (1024, 4096)
             whole = 1 / sum(1 / took[name,] for name in run.devices)
-            return SharedTimes((whole / 8 + 0.05,), 1.0, {}, 0.0)
+            return SharedTimes((whole / 4 + 0.05,), 1.0, {}, 0.0)
         if run.devices not in took:
             raise DeviceError("it fell off the bus")
         assert run.problem.sizes["m"] == 4096
@@ -155,15 +156,59 @@ def test_every_set_is_measured_after_its_prediction(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(shared_run, "timed", timed)
     info = replace(datasheet("sm_90", "cuda"), unified_memory=True)
-    devices: Any = tuple(SimpleNamespace(info=replace(info, id=f"cuda:{n}", physical_id=str(n))) for n in range(3))
-    run = Run(devices, scale.ScaleOptions(measure=4096))
-    rows = {row.devices: row for row in scale.finish(list(scale._here(run, shared_run.subsets([one.info.id for one in devices]))))}
+    return tuple(SimpleNamespace(info=replace(info, id=f"cuda:{n}", physical_id=str(n))) for n in range(3))
+
+
+def test_every_set_is_measured_after_its_prediction(here: Any) -> None:
+    run = Run(here, scale.ScaleOptions(measure=4096))
+    rows = {row.devices: row for row in scale.finish(list(scale._here(run, shared_run.subsets([one.info.id for one in here]))))}
     assert rows["cuda:1"].measured == 2.0
     assert rows["cuda:0 + cuda:1"].seconds == pytest.approx(2 / 3 + 0.05, rel=0.05)
     assert rows["cuda:0 + cuda:1"].off == pytest.approx(0.024, abs=0.05)
     assert rows["cuda:0 + cuda:1 + cuda:2"].seconds == pytest.approx(0.5 + 0.05, rel=0.05)
     assert rows["cuda:0 + cuda:1 + cuda:2"].status == "it fell off the bus"
     assert len(rows) == 7
+
+
+def test_sets_of_a_hybrid_computation_stand_beside_their_prediction(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hybrid.every, "devices", list)  # no core is timed
+    problem = workloads.problem("gemm", "float64", dict.fromkeys("mnk", 4096))
+    rows = hybrid.finish(list(hybrid.measure(Run(here, hybrid.HybridOptions(), problem))))
+    pair = next(row for row in rows if row.devices == "cuda:0 + cuda:1")
+    assert pair.predicted == pytest.approx(2 / 3 + 0.05, rel=0.05)
+    assert pair.off == pytest.approx(pair.predicted / 0.7 - 1)
+    assert pair.predicted_speedup == pytest.approx(1 / pair.predicted)
+    assert all(row.predicted is None for row in rows if row.count == 1)
+    assert f"predicted {100 * pair.off:+.0f} % beside what was measured" in " ".join(hybrid.notes(rows))
+    (chart,) = hybrid.figures(rows)
+    assert chart.title == "Speed-up over the best single device"
+    assert "at worst" in hybrid.answer(rows)
+
+
+def test_a_problem_is_a_product_along_the_size_that_devices_share() -> None:
+    gpu = datasheet("sm_90", "cuda")
+    found = prediction.work_of(workloads.problem("gemm", "float64", {"m": 64, "n": 32, "k": 16}), gpu)
+    assert found is not None
+    size, work = found
+    assert (size, work.rows) == ("m", 64)
+    assert work.flops == 2 * 32 * 16
+    assert work.row_bytes == 8 * (16 + 32)
+    assert work.shared_bytes == 8 * 16 * 32
+    found = prediction.work_of(workloads.problem("mri", "float32", {"samples": 10, "voxels": 1000}), gpu)
+    assert found is not None
+    assert (found[0], found[1].row_bytes) == ("voxels", 4 * (3 + 2))
+    assert prediction.work_of(workloads.problem("gemm", "float64", {"m": 1, "n": 1, "k": 16}), gpu) is None
+
+
+def test_two_lanes_hide_copies_up_to_the_time_of_computation() -> None:
+    assert simulation.in_two_lanes(4.0, 3.0) == 4.0
+    assert simulation.in_two_lanes(4.0, 6.0) == 5.0
+    gpu, work = datasheet("sm_90", "cuda"), SharedProduct(4096, flops=1e9, row_bytes=1e6, shared_bytes=1e9)
+    cut, ends = 4.096, 4.096 / 16
+    for computing in (8.0, 2.0):  # the link binds in the second
+        seconds = 1.0 + ends + simulation.in_two_lanes(computing, cut)
+        rate = SingleDevice(gpu, seconds, link=1e9, whole=False).rate(work)
+        assert rate == pytest.approx(4096e9 / computing)
 
 
 def test_one_device_is_skipped_with_a_reason() -> None:

@@ -1,7 +1,8 @@
 """What do several devices give together: every subset of them on one problem, beside the best single device and one processor core?
 
 The times are those of a routine on NumPy arrays, transfers included. ``efficiency`` compares the rate with the sum of the rates that the
-same devices show alone; ``reached`` is what the run itself says: work done over what its devices could have done meanwhile.
+same devices show alone; ``reached`` is what the run itself says: work done over what its devices could have done meanwhile. Beside the time
+of a set stands what a simulation predicts of it, from what each device takes alone and from the links.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from portatile.figures.quantities import written
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
 from portatile.records import Problem
-from portatile.studies.framework import shared_run
+from portatile.studies.framework import prediction, shared_run
+from portatile.studies.framework.prediction import Together
 from portatile.studies.framework.shared_run import SharedRun, subsets
 from portatile.studies.framework.study import Column, Option, Run, Study, StudyRequest, option
 from portatile.trials import now
@@ -34,7 +36,9 @@ class HybridRow:
     """One set of devices. Seconds and what follows from them are None where it did not run: ``status`` says why.
 
     ``part`` of the problem was computed, in ``seconds``: less than all by one core. ``best_speedup`` and ``core_speedup`` are the rate over
-    that of the fastest single device, and of one core; ``efficiency`` is the rate over the sum of the single devices' rates.
+    that of the fastest single device, and of one core; ``efficiency`` is the rate over the sum of the single devices' rates. ``predicted``
+    are seconds, ``off`` is how far they are from those measured, over these; ``binds`` is the busiest part of the simulation.
+    ``runs``: the seconds of each, with spaces between.
     """
 
     devices: str
@@ -50,9 +54,14 @@ class HybridRow:
     efficiency: float | None = None
     reached: float | None = None
     shares: str = ""
+    predicted: float | None = None
+    off: float | None = None
+    predicted_speedup: float | None = None
+    binds: str = ""
     error: float | None = None
     status: str = "ok"
     samples: int = 0
+    runs: str = ""
     time: str = ""
 
 
@@ -80,11 +89,35 @@ def measure(run: Run) -> Iterator[HybridRow]:
         row = replace(blank, devices=ONE_CORE, part=1 / options.core_part)
         if not run.known(row):
             yield _of_one_core(row, run.problem, core, options)
+    together = _together(run, run.problem) if options.processes == 1 and len(sets) > 1 else None
     for chosen in sets:
         row = replace(blank, devices=" + ".join(chosen), count=len(chosen), processes=options.processes)
-        if not run.known(row):
-            run.say(row.devices)
-            yield _timed(row, SharedRun(run.problem, chosen, options.repeat, options.processes))
+        known = run.known(row)
+        if known and (together is None or row.count > 1):
+            continue
+        run.say(row.devices)
+        row = _timed(_predicted(row, chosen, together), SharedRun(run.problem, chosen, options.repeat, options.processes))
+        if together is not None and row.count == 1 and row.seconds:
+            together.took_alone(row.devices, row.seconds)
+        if not known:
+            yield row
+
+
+def _together(run: Run, problem: Problem) -> Together | None:
+    """What predicts the times of sets; None for a problem that is not shared."""
+    cut = prediction.work_of(problem, run.devices[0].info)
+    return None if cut is None else Together(run.devices, problem, *cut, run.options.repeat)
+
+
+def _predicted(row: HybridRow, chosen: Sequence[str], together: Together | None) -> HybridRow:
+    """The row of a set, with what is predicted of it where each of its devices was timed alone."""
+    if together is None or row.count < 2 or not all(name in together.alone for name in chosen):
+        return row
+    try:
+        found = together.predicted(chosen)
+    except PortatileError:  # it cannot run, which the row's own measurement says
+        return row
+    return replace(row, predicted=found.seconds, binds=found.binds)
 
 
 def _blank(problem: Problem) -> HybridRow:
@@ -106,8 +139,9 @@ def _timed(row: HybridRow, request: SharedRun) -> HybridRow:
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
     shares = ", ".join(f"{100 * share:.0f} %" for share in times.shares.values()) if row.count > 1 else ""
+    runs = " ".join(f"{seconds:.6g}" for seconds in times.seconds)
     measured = replace(row, seconds=min(times.seconds), reached=times.reached if row.count > 1 else None, shares=shares)
-    return replace(measured, error=times.error, samples=len(times.seconds), status=times.note or "ok", time=now())
+    return replace(measured, error=times.error, samples=len(times.seconds), runs=runs, status=times.note or "ok", time=now())
 
 
 def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
@@ -121,20 +155,32 @@ def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
         rate, names = row.part / row.seconds, row.devices.split(" + ")
         total = sum(alone[name] for name in names) if all(name in alone for name in names) else None
         best = rate / max(alone.values()) if alone else None
-        return replace(row, best_speedup=best, core_speedup=rate / core if core else None, efficiency=rate / total if total else None)
+        row = replace(row, best_speedup=best, core_speedup=rate / core if core else None, efficiency=rate / total if total else None)
+        if not row.predicted or best is None:
+            return row
+        return replace(row, off=row.predicted / row.seconds - 1, predicted_speedup=best * row.seconds / row.predicted)
 
     return [whole(row) for row in rows]
 
 
 def figures(rows: Sequence[HybridRow]) -> list[Figure]:
-    """Speed-up over the best single device of every set, and over one core."""
+    """Speed-up over the best single device of every set, measured and predicted, and over one core."""
     charts: list[Figure] = []
-    for title, field in (("Speed-up over the best single device", "best_speedup"), ("Speed-up over one core", "core_speedup")):
-        drawn = [row for row in rows if row.count and getattr(row, field) is not None]
+    caption = "The rate of every set of devices on host arrays, transfers included, over that of"
+
+    def chart(title: str, caption: str, names: tuple[str, ...], fields: tuple[str, ...]) -> None:
+        drawn = [row for row in rows if row.count and getattr(row, fields[0]) is not None]
         if drawn:
-            caption = "The rate of every set of devices on host arrays, transfers included, over that one's."
-            values = tuple((getattr(row, field),) for row in drawn)
-            charts.append(BarChart(title, caption, "speed-up", "", tuple(row.devices for row in drawn), ("speed-up",), values))
+            values = tuple(tuple(getattr(row, field) for field in fields) for row in drawn)
+            charts.append(BarChart(title, caption, "speed-up", "", tuple(row.devices for row in drawn), names, values))
+
+    title = "Speed-up over the best single device"
+    if any(row.predicted_speedup for row in rows):
+        simulated = f"{caption} the best one alone. Predicted: simulated from what each takes alone and from the links."
+        chart(title, simulated, ("measured", "predicted"), ("best_speedup", "predicted_speedup"))
+    else:
+        chart(title, f"{caption} the best one alone.", ("speed-up",), ("best_speedup",))
+    chart("Speed-up over one core", f"{caption} one processor core.", ("speed-up",), ("core_speedup",))
     return charts
 
 
@@ -152,6 +198,9 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
         for row in rows
         if row.devices == ONE_CORE and row.seconds
     ]
+    off = [row.off for row in valid if row.off is not None]
+    if off:
+        lines.append(f"sets of several: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
     singles = {row.devices: row.seconds or 0.0 for row in valid if row.count == 1}
     for row in valid:
         members = [singles[name] for name in row.devices.split(" + ") if name in singles]
@@ -167,7 +216,9 @@ def answer(rows: Sequence[HybridRow]) -> str:
         return ""
     over = f", {best.best_speedup:.2f} times the best single device" if best.best_speedup and best.count > 1 else ""
     core = f", {written(best.core_speedup)} times one core" if best.core_speedup else ""
-    return f"Fastest: {best.devices}, {duration(best.seconds or 0.0)}{over}{core}"
+    off = max((row.off for row in rows if row.off is not None), key=abs, default=None)
+    simulated = "" if off is None else f". Simulated from each alone: {100 * off:+.0f} % beside what was measured, at worst"
+    return f"Fastest: {best.devices}, {duration(best.seconds or 0.0)}{over}{core}{simulated}"
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:
@@ -189,6 +240,8 @@ STUDY = Study(
     columns=(
         Column("devices", "devices"),
         Column("time", "seconds", "s"),
+        Column("predicted", "predicted", "s"),
+        Column("off by", "off", "%"),
         Column("part", "part", "%"),
         Column("over the best", "best_speedup"),
         Column("over one core", "core_speedup"),
@@ -206,4 +259,5 @@ STUDY = Study(
     devices="each",
     problem="needed",
     sample=_sample,
+    ceilings=False,
 )

@@ -1,8 +1,8 @@
 """How far do tuning and a shared product scale? Simulated from recorded trials and measured rates, to 1,000 workers and 64 devices.
 
 Two measurements stand beside their simulations: the duration of a recording, of one machine, and a product by every subset of the devices
-here. The product is predicted from the time that each device takes alone, from the links, and from the overhead of a shared product of half
-the size.
+here. The product is predicted from the time that each device takes alone, from the links, and from the overhead of a shared product of a
+quarter of the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from portatile import processes, workloads
+from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UsageError
 from portatile.figures.bars import BarChart
@@ -23,11 +23,9 @@ from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.formatting import duration, percent
 from portatile.records import DeviceInfo
-from portatile.runtime.in_parts import slabs
-from portatile.runtime.one_device import memory_limit
 from portatile.store import shipped
-from portatile.studies.framework import links, prediction, shared_run, simulation
-from portatile.studies.framework.prediction import SingleDevice, TransferRates
+from portatile.studies.framework import shared_run, simulation
+from portatile.studies.framework.prediction import Together
 from portatile.studies.framework.shared_run import SharedRun, subsets
 from portatile.studies.framework.simulation import Overheads, SharedProduct, Simulated, SimulatedMachine, TrialCost
 from portatile.studies.framework.study import LEFT_OUT, Column, Option, Run, Study, StudyRequest, option
@@ -118,7 +116,7 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
     options: ScaleOptions = run.options
     n = options.measure or (_ON_GPUS if any(device.info.kind == "gpu" for device in run.devices) else _ON_CPUS)
     problem = workloads.problem("gemm", options.dtype, dict.fromkeys("mnk", n))
-    together = _Together(run, n, options.dtype, options.host * 1e9)
+    together = Together(run.devices, problem, "m", _product(n, options.dtype), options.repeat, options.host * 1e9)
     for chosen in sets:
         run.say(f"{' + '.join(chosen)}: {n} x {n} {options.dtype}")
         row = replace(blank, count=len(chosen), devices=" + ".join(chosen))
@@ -137,54 +135,9 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
             yield replace(row, status=str(error).splitlines()[0])
             continue
         if len(chosen) == 1:
-            device = next(device for device in run.devices if device.info.id == chosen[0])
-            together.alone[chosen[0]] = _alone(device, row.measured or 0.0, _product(n, options.dtype))
+            together.took_alone(chosen[0], row.measured or 0.0)
         if not run.known(row):
             yield row
-
-
-def _alone(device: Device, seconds: float, work: SharedProduct) -> SingleDevice:
-    """A device that took so long for the product, and its link: how fast an operand travels."""
-    if device.info.unified_memory:
-        return SingleDevice(device.info, seconds)
-    nbytes = int(work.shared_bytes)
-    whole = not memory_limit.too_large(device, (nbytes,) * 3) and work.rows * work.row_bytes < slabs.BESIDE
-    return SingleDevice(device.info, seconds, links.to_each(device, np.ones(nbytes, np.uint8)), whole)
-
-
-class _Together:
-    """What products by several devices take, as predicted from ``alone``, what each took for one of ``n`` rows, and from their links.
-
-    ``host``: bytes a second that the host's memory gives at most. What is measured of a set is measured once.
-    """
-
-    def __init__(self, run: Run, n: int, dtype: str, host: float) -> None:
-        self._run, self._n, self._dtype, self._host = run, n, dtype, host
-        self._devices = {device.info.id: device for device in run.devices}
-        self._known: dict[tuple[Device, ...], TransferRates] = {}
-        self.alone: dict[str, SingleDevice] = {}
-
-    def predicted(self, names: Sequence[str]) -> Simulated:
-        """The product by these devices. Raises what measuring a smaller one raises."""
-        ways, work = self._ways(names), _product(self._n, self._dtype)
-        devices = [self.alone[name] for name in names]
-        return prediction.together(work, devices, processes.cores(), replace(ways, start=self._start(names, ways)))
-
-    def _start(self, names: Sequence[str], ways: TransferRates) -> float:
-        """Seconds of a shared call beside copies and computation: what one of half the size takes longer than is predicted without them."""
-        half = max(self._n // 2, 1)
-        work, timed = _product(half, self._dtype), _product(self._n, self._dtype)
-        problem = workloads.problem("gemm", self._dtype, dict.fromkeys("mnk", half))
-        took = min(shared_run.timed(SharedRun(problem, tuple(names), self._run.options.repeat, together=True)).seconds)
-        return max(took - prediction.shared(work, [self.alone[name] for name in names], processes.cores(), ways, timed).seconds, 0.0)
-
-    def _ways(self, names: Sequence[str]) -> TransferRates:
-        """How arrays reach these devices, as measured once for each set of those that have a link."""
-        linked, nbytes = tuple(one for name in names if not (one := self._devices[name]).info.unified_memory), self._n * self._n
-        nbytes *= np.dtype(self._dtype).itemsize
-        if linked not in self._known:
-            self._known[linked] = TransferRates(min(links.to_all(linked, nbytes), self._host), links.between(linked, nbytes))
-        return self._known[linked]
 
 
 def cost_of(trial: Trial) -> TrialCost | None:
@@ -336,4 +289,5 @@ STUDY = Study(
     notes=notes,
     devices="any",
     sample=_sample,
+    ceilings=False,
 )

@@ -25,7 +25,7 @@ from portatile.runtime import perform
 from portatile.runtime.one_device.engine import engine_of
 from portatile.runtime.several_devices import batches, forecast, tries
 from portatile.runtime.several_devices.device_threads import Part, together
-from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.expected import Forecast
 from portatile.runtime.several_devices.in_turn import in_turn
 from portatile.runtime.several_devices.pieces import Pieces, about_in_time
 from portatile.runtime.several_devices.splits import Share, Split, keep
@@ -136,7 +136,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     known = {name: task.work / one.seconds / step for name, one in asked.prediction.alone.items()}
     pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
     engines = [engine_of(one) for one in asked.devices]
-    making = sum(engine.making for engine in engines)
+    made = [engine.making for engine in engines]
     kind = task.problem.key
     if not add and result.begin(_results.get(kind)) and not any(one.info.unified_memory for one in asked.devices):
         _by_one_thread(psi, asked, shares, pieces, _Work(compute, result))
@@ -151,7 +151,7 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     warm = pieces.shown
     shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
-        making = sum(engine.making for engine in engines) - making
+        making = max(engine.making - before for engine, before in zip(engines, made, strict=True))
         forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates), making)
     far = sum(share.steps for share in shares if not by_id[share.device].info.unified_memory) / asked.orbitals
     crossed = round(far * (psi.nbytes + (0 if add else whole.nbytes))) if isinstance(psi, np.ndarray) else 0

@@ -14,10 +14,10 @@ from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.device.page_locked import locked
-from portatile.formatting import duration
 from portatile.records import Problem
 from portatile.runtime.one_device.engine import Engine, engine_of
 from portatile.runtime.several_devices import rates, triangles, tries
+from portatile.runtime.several_devices.expected import ExpectedTime, Forecast
 from portatile.runtime.several_devices.pieces import FEWEST, about_in_time
 from portatile.runtime.several_devices.tries import key_of
 from portatile.store import device_key
@@ -37,72 +37,11 @@ REMOTE = "remote"
 """Where some operands lie that have to travel to a device."""
 LOCKED = "locked"
 """Where operands lie that a device copies from their place on the host, and to it."""
-_COLD = 8  # runs of a kind that may be passed over because they made something ready, before one of them counts if nothing is known
 _runs: dict[tuple[str, ...], int] = {}
 """How often each kind of problem ran in this process. The time of a first run, which compiles, checks and allocates, is no prediction."""
 _FIRST = 2  # pieces of a workload on a device, which are slow: as many as are under way at once
 _begun: dict[tuple[object, ...], int] = {}
 """How many pieces of a workload each device computed in this process, as far as they are first ones."""
-_CLOSE = 1.25  # times longer than a split, up to which a device that was timed alone is timed again
-
-
-@dataclass(frozen=True)
-class ExpectedTime:
-    """Seconds that somebody is expected to take; whether they were ``measured``, or are those of one ``like`` it, of its kind."""
-
-    seconds: float
-    measured: bool = False
-    like: bool = False
-
-    def __str__(self) -> str:
-        return f"{duration(self.seconds)} ({'measured' if self.measured else 'predicted'})"
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a problem takes when all share it, None where somebody's rate is unknown, and by each device alone whose time is known.
-
-    ``quickest`` is the device that should compute it alone, for its measured time is the least or it has to be measured; "" to share it.
-    ``tiny``: it is too small to be shared, whatever the times. ``little`` is the part that all others would do, where that is too little
-    to share; 0 elsewhere. ``trying``: it is timed once more, although it took longer than all together.
-    """
-
-    together: ExpectedTime | None
-    alone: Mapping[str, ExpectedTime]
-    quickest: str = ""
-    tiny: bool = False
-    little: float = 0.0
-    trying: bool = False
-
-    @property
-    def decided(self) -> bool:
-        """Whether one should compute it alone and nothing remains to be tried: its time is known, or the others can do but little."""
-        return bool(self.quickest) and not self.trying and (bool(self.little) or self.alone[self.quickest].measured)
-
-    @property
-    def tried(self) -> bool:
-        """Whether all together and the best one alone were measured."""
-        best = self.alone.get(self.best_alone)
-        return self.together is not None and self.together.measured and best is not None and (best.measured or best.like)
-
-    @property
-    def why(self) -> str:
-        """Who computes it alone, and why."""
-        if self.little:
-            return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
-        because = "which is tried once more" if self.trying else "which is faster" if self.decided else "which was not tried yet"
-        sentence = f"{self.quickest} computes it alone, {because}"
-        return f"{sentence}: it is too small to share" if self.tiny else sentence
-
-    @property
-    def best_alone(self) -> str:
-        """The device that is expected to be the fastest one alone; "" where nothing is known."""
-        return min(self.alone, key=lambda name: (self.alone[name].seconds, not self.alone[name].measured), default="")
-
-    def __str__(self) -> str:
-        shared = "" if self.tiny else "shared: unknown" if self.together is None else f"shared: {self.together}"
-        best = self.best_alone
-        return ", ".join(filter(None, (shared, best and f"{best} alone: {self.alone[best]}")))
 
 
 @dataclass(frozen=True)
@@ -189,18 +128,23 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
 
 
 def _of_measured(devices: Sequence[Device], task: Shared, together: float, alone: Mapping[str, ExpectedTime], little: float) -> Forecast:
-    """The forecast where the seconds of all ``together`` are known: of two ways the slower one is timed again while it may be faster."""
-    shared = ExpectedTime(together, True)
-    quickest = _quickest(shared, _nearby(task, alone))
+    """The forecast where the seconds of all ``together`` are known: a slower way is timed again while it may be faster."""
+    shared, near = ExpectedTime(together, True), _nearby(task, alone)
+    keys = {device.info.id: key_of(device, task.problem, f"alone {task.places[device.info.id]}") for device in devices}
+    best = min(near, key=lambda name: _at_best(near[name]), default="")
+    if best and together < _SHORT and not any(one.measured or one.like for one in near.values()):
+        return Forecast(shared, alone, best)
+    quickest = _quickest(shared, near)
     if quickest:
-        again = not little and tries.may_be_faster(key_of(devices[0], task.problem, task.all), together, alone[quickest].seconds)
-        return Forecast(shared, alone, "" if again else quickest)
-    measured = {device.info.id: device for device in devices if alone[device.info.id].measured and device.info.id in _nearby(task, alone)}
-    best = min(measured, key=lambda name: alone[name].seconds, default="")
-    near = bool(best) and alone[best].seconds < _CLOSE * together
-    if near and tries.is_new(key_of(measured[best], task.problem, f"alone {task.places[best]}")):
-        return Forecast(shared, alone, best, trying=True)
-    return Forecast(shared, alone)
+        timed = not little and (alone[quickest].measured or alone[quickest].like)  # who was not is timed first
+        if timed and tries.may_be_faster(key_of(devices[0], task.problem, task.all), together, alone[quickest].seconds):
+            return Forecast(shared, alone)
+    seconds, near = (alone[quickest].seconds, _near(task, alone)) if quickest else (together, near)
+    others = near if not quickest or task.places[quickest] == REMOTE else {}
+    measured = {name: one.seconds for name, one in others.items() if one.measured}
+    best = min(measured, key=lambda name: measured[name], default="")
+    again = best if best and tries.may_be_disturbed(keys[best], measured[best], seconds) else ""
+    return Forecast(shared, alone, again or quickest, trying=bool(again))
 
 
 def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, ExpectedTime]:
@@ -295,13 +239,19 @@ def _quickest(together: ExpectedTime, alone: Mapping[str, ExpectedTime]) -> str:
 
 
 def _nearby(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, ExpectedTime]:
-    """Those devices that may be the best one alone: to which nothing has to travel, where one of them is not much slower than others.
+    """Those devices that may be the best one alone: to which nothing has to travel, where one of them may not be much slower than others.
 
     Its time holds what a call costs that is shared, which it does not cost from then on.
     """
-    near = {name: one for name, one in alone.items() if task.places[name] != REMOTE and one.measured}
-    least = min((one.seconds for one in near.values()), default=0.0)
+    near = _near(task, alone)
+    least = min(map(_at_best, near.values()), default=0.0)
     return near if least and all(least <= _NEAR * one.seconds for one in alone.values()) else alone
+
+
+def _near(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, ExpectedTime]:
+    """The devices to which nothing has to travel: those of them that were measured, else all."""
+    near = {name: one for name, one in alone.items() if task.places[name] != REMOTE}
+    return {name: one for name, one in near.items() if one.measured} or near
 
 
 def _at_best(alone: ExpectedTime) -> float:
@@ -324,11 +274,11 @@ def learn_together(
 ) -> None:
     """Remember how long all took, and the work a second that each has ``shown``; ``pieces`` is what the model says of all at these.
 
-    ``making``: seconds in which pieces of new shapes were made ready, which the time of all holds and the rates do not.
+    ``making``: seconds in which a device made pieces of new shapes ready, the longest of all devices; the time of all holds them.
     """
-    mostly_making = making > _MAKING * seconds
-    warm = _is_warm(devices[0], task.problem, task.all, seconds, mostly_making)
-    if not warm and not mostly_making:
+    rough, key = making > _MAKING * seconds, key_of(devices[0], task.problem, task.all)
+    warm = _is_warm(devices[0], task.problem, task.all, seconds)
+    if not warm and not rough:
         return
     for device in devices:
         if shown.get(device.info.id):
@@ -336,7 +286,9 @@ def learn_together(
     if not warm:
         return
     stored = rates.seconds(devices[0].info, task.problem, task.all) is not None
-    tries.count(key_of(devices[0], task.problem, task.all), seconds, stored)
+    tries.count(key, seconds - making if rough else seconds, stored, rough)
+    if rough:
+        return
     rates.record_seconds(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
     if len(shown) == len(devices):
         what, starting = f"starting {task.all}", max(seconds - pieces, _STARTING)
@@ -357,14 +309,12 @@ def is_first(device: Device, problem: Problem, place: str) -> bool:
     return count < _FIRST
 
 
-def _is_warm(device: Device, problem: Problem, what: str, seconds: float, making: bool = False) -> bool:
-    """Whether a run says something of the next one: it is a long one, or not the first of its kind here and nothing was made ready."""
+def _is_warm(device: Device, problem: Problem, what: str, seconds: float) -> bool:
+    """Whether a run says something of the next one: it is a long one, or not the first of its kind here."""
     key = key_of(device, problem, what)
     before = _runs.get(key, 0)
     _runs[key] = before + 1
-    if making and before >= _COLD:
-        return rates.seconds(device.info, problem, what) is None
-    return seconds > _LONG or (before > 0 and not making)
+    return seconds > _LONG or before > 0
 
 
 def known(engine: Engine, problem: Problem, place: str = "", least: bool = False) -> float:

@@ -27,7 +27,7 @@ from portatile.runtime.one_device import memory_limit
 from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
 from portatile.runtime.several_devices import at_once, forecast, splits, triangles
 from portatile.runtime.several_devices.device_threads import Part, together
-from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.expected import Forecast
 from portatile.runtime.several_devices.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.several_devices.ready_parts import ReadyPart
 from portatile.runtime.several_devices.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
@@ -258,12 +258,12 @@ def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note:
     pieces, predicted = Pieces(size, period, known, least=least), 0.0
     if all(known.values()):
         predicted = size / (about_in_time(size, period, known) * sum(known.values()))
-    making = sum(worker.engine.making for worker in workers)
+    made = [worker.engine.making for worker in workers]
     rates = _at_once(what, workers, known) or _by_pieces(workers, pieces, start)
     seconds = time.perf_counter() - began
     shown = {name: rate * work for name, rate in rates.items()}
     if not any(worker.share.failure for worker in workers):
-        making = sum(worker.engine.making for worker in workers) - making
+        making = max(worker.engine.making - before for worker, before in zip(workers, made, strict=True))
         forecast.learn_together(what.devices, task, seconds, shown, about_in_time(size, period, {**known, **rates}), making)
     far = sum(worker.share.steps for worker in workers if not worker.engine.device.info.unified_memory)
     crossed = tasks.crossing(workers[0].task, cut, far / size)

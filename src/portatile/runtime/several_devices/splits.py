@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from portatile.device.base import Device
 from portatile.formatting import duration, rate
 from portatile.records import Problem
-from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.expected import Forecast
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 A time may hold what happens but once: memory is mapped, pages are locked, graphs are made, parts are cut at wrong rates. So a way is given
 up after several times only, of which the least counts, and not while it gets faster. What an earlier process says of it is put to the test
-once more, as long as that costs little.
+once more, as long as that costs little. A time that holds mostly what was made ready counts as a try, but decides only as long as there is
+no better one.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ _WORTH = 4.0, 4.0, 4.0, 1.5, 1.5
 """How many times longer than another way a way may take, to be timed a second time, a third and so on before the other is preferred."""
 _WORTH_LATER = 2.0, 2.0
 """The same of a way that an earlier process had timed: the first time counts."""
-_MOST = 8  # times while each is much less than those before
+_MOST = 8  # times, while each is much less than those before or an estimate
 _FASTER = 0.85  # of the least time before: much less
-_TWICE = 2
+_CLOSE = 4.0, 1.25
+"""How many times longer than all together a device alone may take, to be timed a second time and a third although it is slower."""
+_DISTURBED, _SHORT = 32.0, 1.0
+"""How many times longer a single time may be, of so few seconds, to be put to the test."""
 _LATEST = 5  # times of which the least counts
 _KINDS = 4096  # ways that are remembered
 
@@ -31,13 +35,15 @@ Key = tuple[str, ...]
 class Tries:
     """The times of a way in this process: how many, the latest of them, and whether the very latest was much less than the others.
 
-    ``stored``: an earlier process had timed it.
+    ``stored``: an earlier process had timed it. ``rough``: all that is known are estimates. ``calls``: with those that gave only estimates.
     """
 
     stored: bool
     number: int = 0
+    calls: int = 0
     latest: deque[float] = field(default_factory=lambda: deque(maxlen=_LATEST))
     falling: bool = False
+    rough: bool = False
 
 
 timed: dict[Key, Tries] = {}
@@ -48,12 +54,22 @@ def key_of(device: Device, problem: Problem, what: str) -> Key:
     return device.info.id, replace(problem, layout={}).key, what
 
 
-def count(key: Key, seconds: float, stored: bool) -> None:
-    """Note a time of a way; ``stored``: of which something was known when this process began."""
+def count(key: Key, seconds: float, stored: bool, rough: bool = False) -> None:
+    """Note a time of a way; ``stored``: of which something was known when this process began.
+
+    A ``rough`` time is an estimate of what the way takes at least; the first measured one replaces such.
+    """
     if key not in timed and len(timed) >= _KINDS:
         timed.clear()
     tries = timed.setdefault(key, Tries(stored))
-    tries.falling = seconds < _FASTER * min(tries.latest, default=inf)
+    tries.calls += 1
+    if rough and tries.latest and not tries.rough:
+        tries.falling = False
+        return
+    if tries.rough and not rough:
+        tries.latest.clear()
+        tries.number = 0
+    tries.rough, tries.falling = rough, seconds < _FASTER * min(tries.latest, default=inf)
     tries.number += 1
     tries.latest.append(seconds)
 
@@ -68,18 +84,31 @@ def may_be_faster(key: Key, seconds: float, than: float) -> bool:
     """Whether a way that took ``seconds`` at least should be timed again, where another takes ``than``."""
     tries = timed.get(key, Tries(True))
     worth = _WORTH_LATER if tries.stored else _WORTH
-    if tries.falling and tries.number < _MOST:
-        return seconds < worth[0] * than
-    return tries.number < len(worth) and seconds < worth[tries.number] * than
+    if tries.calls >= (_MOST if tries.falling else len(_WORTH)):
+        return False
+    limit = worth[tries.number] if tries.number < len(worth) else 0.0
+    if tries.falling:
+        limit = max(limit, worth[0])
+    return seconds < max(limit, _once(tries, seconds)) * than
 
 
-def is_new(key: Key) -> bool:
-    """Whether a way was timed in this process for the first time, and no more than twice: it may have been disturbed."""
+def may_be_disturbed(key: Key, seconds: float, than: float) -> bool:
+    """Whether a device alone, which took ``seconds`` at least where another way takes ``than``, should be timed again.
+
+    Not if an earlier process had timed it.
+    """
     tries = timed.get(key)
-    return tries is not None and not tries.stored and 0 < tries.number <= _TWICE
+    if tries is None or tries.stored or not 0 < tries.number <= len(_CLOSE):
+        return False
+    return seconds < max(_CLOSE[tries.number - 1], _once(tries, seconds)) * than
+
+
+def _once(tries: Tries, seconds: float) -> float:
+    """The factor for a way that was timed but once, in few seconds and in this process."""
+    return _DISTURBED if tries.calls == 1 and not tries.stored and seconds < _SHORT else 0.0
 
 
 def once_more(key: Key) -> None:
     """Let a way that was given up be timed again, once; what it takes may have changed."""
     tries = timed.setdefault(key, Tries(True))
-    tries.number, tries.falling = len(_WORTH_LATER if tries.stored else _WORTH) - 1, False
+    tries.number, tries.calls, tries.falling = len(_WORTH_LATER if tries.stored else _WORTH) - 1, 0, False

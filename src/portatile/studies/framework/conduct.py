@@ -62,7 +62,7 @@ def conduct(study: Study, request: StudyRequest, conditions: Conditions | None =
     Whoever has kept the outcome calls its ``written``; until then another run takes the rows from the journal.
     """
     conditions, listener = conditions or Conditions(), listener or Listener()
-    for device in request.devices:
+    for device in request.devices if study.ceilings else ():
         first_ceilings.ensure(device.info, listener.say)
     started = time.monotonic()
     journal = Journal(study, request, conditions.fresh, conditions.folder)

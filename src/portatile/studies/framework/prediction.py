@@ -1,19 +1,31 @@
 """The time that devices take together, predicted from the time that each took alone.
 
-It is the simulation of a shared product, with measured rates and links.
+It is the simulation of a shared product, with measured rates and links. What a shared call costs beside copies and computation is
+measured too, with a quarter of the problem's rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import inf, prod
 
-from portatile.records import DeviceInfo
-from portatile.studies.framework import simulation
+import numpy as np
+
+from portatile import processes, workloads
+from portatile.device.base import Device
+from portatile.dtypes import itemsize
+from portatile.records import DeviceInfo, Problem
+from portatile.runtime.in_parts import slabs
+from portatile.runtime.one_device import memory_limit
+from portatile.studies.framework import links, shared_run, simulation
+from portatile.studies.framework.shared_run import SharedRun
 from portatile.studies.framework.simulation import SharedProduct, Simulated, SimulatedMachine
 
 _LEAST = 0.1  # of the seconds alone, that are computation at least: a link that was slow when it was measured
+_PART = 4  # the part of a problem that says what sharing costs is one of so many
+_COPIED = 1 << 26, 1 << 29  # bytes of a copy that shows a link's rate, at least and at most
+_RAMP = 4  # the first and the last slab of a device alone are thinner by this, because nothing is computed beside them
 
 
 @dataclass(frozen=True)
@@ -31,8 +43,12 @@ class SingleDevice:
 
     def rate(self, work: SharedProduct) -> float:
         """Flops a second without the transfers."""
-        crossing = work.shared_bytes + (work.rows * work.row_bytes if self.whole else 0.0)
-        return work.rows * work.flops / max(self.seconds - crossing / self.link, _LEAST * self.seconds)
+        cut = work.rows * work.row_bytes / self.link  # seconds of all slabs on the link, there and back
+        ends = cut if self.whole else cut / (_RAMP * slabs.LEAST_SLABS)
+        left = max(self.seconds - work.shared_bytes / self.link - ends, _LEAST * self.seconds)
+        if not self.whole and left < cut:  # the link binds, of two lanes in turn
+            left = max(2 * left - cut, _LEAST * self.seconds)
+        return work.rows * work.flops / left
 
 
 @dataclass(frozen=True)
@@ -71,3 +87,69 @@ def share(device: DeviceInfo, devices: Sequence[DeviceInfo], cores: int) -> floa
     if device.kind != "cpu":
         return 1 / len(same)
     return min(1.0, cores / sum(other.compute_units for other in same))
+
+
+def work_of(problem: Problem, device: DeviceInfo) -> tuple[str, SharedProduct] | None:
+    """The size along which devices share a problem, and the problem as a product whose rows are its steps; None where it is not cut."""
+    workload = workloads.get(problem.workload)
+    cuts = [cut for cut in workload.cuts(problem, workload.default(problem, device)) if not cut.sums and problem.sizes[cut.size] >= _PART]
+    if not cuts:
+        return None
+    cut, rows = cuts[0], problem.sizes[cuts[0].size]
+    nbytes = {name: prod(shape) * itemsize(workload.element(problem, name)) for name, shape in workload.shapes(problem).items()}
+    pieces = sum(size for name, size in nbytes.items() if name in cut.pieces)
+    flops = max(workload.flops(problem), 1.0) / rows
+    return cut.size, SharedProduct(rows, flops, pieces / rows, float(sum(nbytes.values()) - pieces), max(cut.period, 1))
+
+
+class Together:
+    """What sets of devices take for a problem, as predicted from ``alone``, what each took for it by itself, and from their links.
+
+    ``size`` is what they share, ``work`` the problem as a product with so many rows. ``host``: bytes a second that the host's memory gives
+    at most. What is measured of a set is measured once.
+    """
+
+    def __init__(self, devices: Sequence[Device], problem: Problem, size: str, work: SharedProduct, repeat: int, host: float = inf) -> None:
+        self._devices = {device.info.id: device for device in devices}
+        self._problem, self._size, self._work, self._repeat, self._host = problem, size, work, repeat, host
+        self._known: dict[tuple[Device, ...], TransferRates] = {}
+        self.alone: dict[str, SingleDevice] = {}
+
+    def took_alone(self, name: str, seconds: float) -> None:
+        """Learn what a device took by itself, and how fast arrays travel to it."""
+        device, work = self._devices[name], self._work
+        if device.info.unified_memory:
+            self.alone[name] = SingleDevice(device.info, seconds)
+            return
+        cut, shared = work.rows * work.row_bytes, work.shared_bytes
+        whole = not memory_limit.too_large(device, (int(cut), int(shared))) and cut < slabs.BESIDE
+        self.alone[name] = SingleDevice(device.info, seconds, links.to_each(device, np.ones(self._copied, np.uint8)), whole)
+
+    def predicted(self, names: Sequence[str]) -> Simulated:
+        """The problem by these devices, each of which is in ``alone``. Raises what measuring a part of it raises."""
+        ways, devices = self._ways(names), [self.alone[name] for name in names]
+        return together(self._work, devices, processes.cores(), replace(ways, start=self._start(names, ways)))
+
+    def _start(self, names: Sequence[str], ways: TransferRates) -> float:
+        """Seconds of a shared call beside copies and computation: what a part of it takes longer than is predicted without them."""
+        rows = max(self._work.rows // _PART, 1)
+        problem = workloads.get(self._problem.workload).problem(
+            {**self._problem.sizes, self._size: rows}, self._problem.dtype, self._problem.options
+        )
+        took = min(shared_run.timed(SharedRun(problem, tuple(names), self._repeat, together=True)).seconds)
+        devices, part = [self.alone[name] for name in names], replace(self._work, rows=rows)
+        return max(took - shared(part, devices, processes.cores(), ways, self._work).seconds, 0.0)
+
+    @property
+    def _copied(self) -> int:
+        """Bytes of a copy that shows how fast this problem's arrays travel."""
+        least, most = _COPIED
+        return int(min(max(self._work.shared_bytes, self._work.rows * self._work.row_bytes / 2, least), most))
+
+    def _ways(self, names: Sequence[str]) -> TransferRates:
+        """How arrays reach these devices, as measured once for each set of those that have a link."""
+        linked = tuple(one for name in names if not (one := self._devices[name]).info.unified_memory)
+        if linked not in self._known:
+            nbytes = self._copied
+            self._known[linked] = TransferRates(min(links.to_all(linked, nbytes), self._host), links.between(linked, nbytes))
+        return self._known[linked]

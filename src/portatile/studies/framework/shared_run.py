@@ -25,19 +25,20 @@ from portatile.records import Problem, from_json, to_json
 from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
 from portatile.runtime.perform import start
 from portatile.runtime.several_devices import several
-from portatile.runtime.several_devices.forecast import Forecast
+from portatile.runtime.several_devices.expected import Forecast
 from portatile.workload import Inputs
 from portatile.workloads.operands import view
 
 _MANY = 4  # devices of which every subset is run; of more, each alone and growing sets
+_ENOUGH, _FEWEST = 6.0, 3  # seconds of runs after the first, from which on there are no more than so many
 _REFUSED = 3  # the exit code where the last line is the reason
 
 
 @dataclass(frozen=True)
 class SharedRun:
-    """``problem`` by ``devices``, ``repeat`` times after the first. ``one_core``: by one core of the processor alone.
+    """``problem`` by ``devices``, ``repeat`` times after the first, less often where a run takes seconds.
 
-    ``together``: by all of them, also where one alone is expected to be sooner.
+    ``one_core``: by one core of the processor alone. ``together``: by all of them, also where one alone is expected to be sooner.
     """
 
     problem: Problem
@@ -108,7 +109,10 @@ def timed(run: SharedRun, timeout: float = 1800.0) -> SharedTimes:
     try:
         first = [_answer(child, until) for child in children]
         rounds: list[tuple[float, list[_Answer]]] = []
-        for _ in range(run.repeat):
+        began = time.monotonic()
+        for number in range(run.repeat):
+            if number >= _FEWEST and time.monotonic() - began > _ENOUGH:
+                break
             for child in children:
                 assert child.stdin is not None
                 child.stdin.write(b"go\n")

@@ -145,6 +145,11 @@ class SimulatedMachine:
         return nbytes / used / bandwidth + nbytes * (1 - 1 / used) / self.peer
 
 
+def in_two_lanes(computing: float, crossing: float) -> float:
+    """Seconds of a piece by two lanes in turn, of which one computes while the other copies."""
+    return max(computing, (computing + crossing) / 2)
+
+
 @dataclass
 class _Device:
     name: str
@@ -156,8 +161,8 @@ class _Device:
 def product(work: SharedProduct, machine: SimulatedMachine) -> Simulated:
     """The product by all devices; all links share the host's memory.
 
-    A piece's transfers run beside computation, there and back at once; only the way there of a device's first piece, and the way back of
-    its last one, do not.
+    A device has two lanes: while it computes the piece of one, the other's result goes back and its next piece comes. Nothing is computed
+    beside the way there of a device's first piece, and the way back of its last one.
     """
     count, bandwidths = len(machine.rates), machine.bandwidths()
     devices = [_Device(str(number), rate, bandwidths[number]) for number, rate in enumerate(machine.rates)]
@@ -176,7 +181,7 @@ def product(work: SharedProduct, machine: SimulatedMachine) -> Simulated:
             continue
         steps = piece[1] - piece[0]
         computing, one_way = steps * work.flops / device.rate, steps * work.row_bytes / 2 / device.bandwidth
-        took = max(computing, one_way) + machine.piece + (0.0 if number in begun else one_way)
+        took = in_two_lanes(computing, 2 * one_way) + machine.piece + (0.0 if number in begun else one_way)
         begun.add(number)
         device.busy["devices"] += computing
         device.busy["links"] += one_way

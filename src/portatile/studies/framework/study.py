@@ -132,8 +132,8 @@ class Study:
     ``key``: the fields by which a row is known. ``finish`` makes the table of all rows that were measured: relative times, order.
     ``answer`` says in a sentence or two what came of it. ``figures`` draws it, ``shown`` are the rows that people read (files hold all),
     ``notes`` are lines below it. ``devices``: where none is named the best one, all, each piece of hardware once (``any``: if there is
-    one), or none at all. ``sample``: what is asked when all studies run, None where the devices given cannot answer. ``by_trials``: it
-    goes on by the tuner's trials instead of rows.
+    one), or none at all. ``ceilings``: theirs are measured first where that was not done. ``sample``: what is asked when all studies run,
+    None where the devices given cannot answer. ``by_trials``: it goes on by the tuner's trials instead of rows.
     """
 
     name: str
@@ -155,6 +155,7 @@ class Study:
     problem: Literal["none", "optional", "needed"] = "none"
     sample: Callable[[tuple[Device, ...]], StudyRequest | None] | None = None
     by_trials: bool = False
+    ceilings: bool = True
 
     def known_by(self, row: Any) -> tuple[Value | None, ...]:
         """The values that tell a row from others."""
