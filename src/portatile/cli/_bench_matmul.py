@@ -27,7 +27,7 @@ from portatile.studies.framework.table import readable
 @click.command("matmul")
 @click.option(
     "--algorithm",
-    type=_options.Choice(list(ALGORITHMS)),
+    type=_options.OneOf(list(ALGORITHMS)),
     default="local",
     show_default=True,
     help="; ".join(f"{k}: {v}" for k, v in ALGORITHMS.items()) + ".",
@@ -37,7 +37,7 @@ from portatile.studies.framework.table import readable
 )
 @click.option(
     "--preset",
-    type=_options.Choice(list(PRESETS)),
+    type=_options.OneOf(list(PRESETS)),
     help="A named point of the generator in place of an algorithm. " + "; ".join(f"{k}: {v}" for k, v in PRESETS.items()) + ".",
 )
 @click.option("--size", type=_options.Whole(min=1), default=1024, show_default=True, help="Rows and columns of every matrix.")
@@ -51,12 +51,12 @@ from portatile.studies.framework.table import readable
 )
 @click.option("--plain", is_flag=True, help="Read A and B through no read-only path, which compilers take by themselves (NVIDIA).")
 @click.option(
-    "--carveout", type=_options.Choice(["0", "25", "50", "75", "100"]), help="Per cent of a multiprocessor's memory that is local (CUDA)."
+    "--carveout", type=_options.OneOf(["0", "25", "50", "75", "100"]), help="Per cent of a multiprocessor's memory that is local (CUDA)."
 )
 @click.option("--device", help="Device, as `portatile devices` names it, or its number if --platform is given; default: the best one.")
 @click.option("--platform", type=_options.Whole(min=0), help="Number of the OpenCL platform, as in the ids of `portatile devices`.")
 @click.option("--cpu", is_flag=True, help="Use a CPU, whatever other devices there are.")
-@click.option("--dtype", type=_options.Choice(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
+@click.option("--dtype", type=_options.OneOf(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
 @click.option("--repeat", type=_options.Whole(min=0), default=3, show_default=True, help="Runs of the kernel after the first.")
 @click.option("--counters", is_flag=True, help="Also what hardware counters say of a run, or why they say nothing.")
 @click.option("--cold", is_flag=True, help="Compile even if portatile's or the driver's cache holds the kernel.")

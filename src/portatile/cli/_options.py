@@ -18,7 +18,7 @@ from portatile.trials import Budget
 Option = Callable[[Any], Any]
 
 
-class Choice(click.Choice[Any]):
+class OneOf(click.Choice[Any]):
     """One of several words; a wrong one is answered with the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -127,7 +127,7 @@ def _problem_options(workload: Workload) -> list[click.Parameter]:
     for size, meaning in workload.sizes.items():
         shown = f"{meaning[:1].upper()}{meaning[1:].removesuffix('.')}."
         options.append(click.Option([_flag(size), f"size_{size}"], type=_options.Whole(min=1), required=True, help=shown, metavar="N"))
-    dtypes = _options.Choice(workload.dtypes)
+    dtypes = _options.OneOf(workload.dtypes)
     options.append(
         click.Option(["--dtype", "element_type"], type=dtypes, default=workload.dtypes[0], show_default=True, help="Element type.")
     )
@@ -149,7 +149,7 @@ def _choice(values: Sequence[Value]) -> tuple[click.ParamType[Any], str]:
     if len(numbers) == len(values) > 4 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return _options.Whole(numbers[0], numbers[-1]), "N"
     spelled = [_spell(value) for value in values]
-    return _options.Choice(spelled, case_sensitive=False), f"[{'|'.join(spelled)}]"
+    return _options.OneOf(spelled, case_sensitive=False), f"[{'|'.join(spelled)}]"
 
 
 def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:

@@ -46,8 +46,8 @@ def command() -> None:
 
 @command.command("bandwidth")
 @_options.device()
-@click.option("--mode", type=_options.Choice(["quick", "range", "shmoo"]), default="quick", show_default=True, help="Which sizes to copy.")
-@click.option("--memory", type=_options.Choice(["pinned", "pageable"]), default="pinned", show_default=True, help="Kind of host memory.")
+@click.option("--mode", type=_options.OneOf(["quick", "range", "shmoo"]), default="quick", show_default=True, help="Which sizes to copy.")
+@click.option("--memory", type=_options.OneOf(["pinned", "pageable"]), default="pinned", show_default=True, help="Kind of host memory.")
 @click.option("--start", type=int, help="Bytes of the first copy of --mode range.")
 @click.option("--end", type=int, help="Bytes of the last copy, at most.")
 @click.option("--increment", type=int, help="Bytes added from one copy to the next.")

@@ -22,7 +22,7 @@ from portatile.workloads.gemm.forms.gpu.costs import Model
 
 
 @click.command("calibrate")
-@click.argument("workload", type=_options.Choice(["gemm"]), default="gemm")
+@click.argument("workload", type=_options.OneOf(["gemm"]), default="gemm")
 @_options.device("selector")
 @click.option("--budget", default="10m", show_default=True, help="Time for timing; fitting takes seconds more.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model's file instead of the user's own.")

@@ -26,12 +26,12 @@ _PRODUCTS = list(dict.fromkeys(product.name for backend in _BACKENDS.values() fo
 @kernel_file
 @click.option(
     "--backend",
-    type=_options.Choice(list(_BACKENDS)),
+    type=_options.OneOf(list(_BACKENDS)),
     help=f"What to compile for. Default: by --arch or --device, else {_FIRST.name}, else the driver here.",
 )
 @click.option("--arch", help=f"Architecture, such as sm_90 or gfx942. Default: that of the GPU here, else {_FIRST.usual}.")
 @click.option("--device", "selector", help="Device whose driver compiles, as `portatile devices` names it.")
-@click.option("--emit", type=_options.Choice(_PRODUCTS), help="What to write; text goes to the terminal without -o.")
+@click.option("--emit", type=_options.OneOf(_PRODUCTS), help="What to write; text goes to the terminal without -o.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it. Default of --emit: by the ending."
 )

@@ -26,7 +26,7 @@ from portatile.workloads import precisions, speeds
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, metavar="[FILE.json]...", type=click.Path(path_type=Path))
-@click.option("--format", "kind", type=_options.Choice(["kernels", "t4"]), default="kernels", show_default=True, help="What to write.")
+@click.option("--format", "kind", type=_options.OneOf(["kernels", "t4"]), default="kernels", show_default=True, help="What to write.")
 @_options.selection("Only this device, by its id here, or those whose name or platform contains this, in any case.")
 @click.option("--problem", "options", multiple=True, metavar="SIZES", help="Only this problem of --workload, tuned or not; repeat.")
 @click.option("--dtype", default=None, help="Only this element type.")

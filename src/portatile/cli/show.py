@@ -47,8 +47,8 @@ class _Subject:
 
 @per_workload("show")
 @click.option("--config", "pairs", multiple=True, metavar="NAME=VALUE", help="Change one parameter; repeat. Default: what would run.")
-@click.option("--stage", type=_options.Choice(_STAGES), default="template", show_default=True, help="What to print.")
-@click.option("--backend", type=_options.Choice(list(device.backends())), help="Default: that of the device, or of --arch.")
+@click.option("--stage", type=_options.OneOf(_STAGES), default="template", show_default=True, help="What to print.")
+@click.option("--backend", type=_options.OneOf(list(device.backends())), help="Default: that of the device, or of --arch.")
 @click.option("--arch", help="Architecture, for example sm_90 or gfx942; no such device need be here.")
 @_options.device("selector")
 @_options.document("Print one JSON document.")
@@ -144,7 +144,7 @@ def _with_presets(workload: Workload, plain: click.Command) -> click.Command:
     if not workload.presets:
         return plain
     meanings = "; ".join(f"{name}: {meaning}" for name, meaning in workload.presets.items())
-    kind = _options.Choice(list(workload.presets))
+    kind = _options.OneOf(list(workload.presets))
     option = click.Option(["--preset"], type=kind, metavar="NAME", help=f"A named configuration, which --config may change. {meanings}.")
     return Sized(workload, params=[*plain.params, option], callback=plain.callback, help=plain.help)
 
