@@ -66,7 +66,7 @@ class PackedLaunches(Ready):
                 error = launch(stream, address, 0)[0]
                 if error:
                     return self._run_here(error, address, queue, values, borrows)
-        if borrows:
+        if borrows and not queue.capturing:
             self._mark_foreign_use(queue)
         return as_graph
 
