@@ -12,7 +12,7 @@ import numpy as np
 try:
     import dask.array as da
 except ImportError:
-    print("this example needs Dask: pip install 'portatile[cluster]'")
+    print("this example needs Dask: pip install '.[cluster]' in a clone")
     sys.exit()
 
 from portatile.fleet import blocks
