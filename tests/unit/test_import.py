@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from portatile.device.cuda import driver as cuda_driver
+
 # These are what `import portatile` may cost; whatever they load themselves is theirs.
 BASE = "import numpy, numpy.typing, numpy.random, msgspec, msgspec.json, msgspec.msgpack, pcpp, platformdirs, platformdirs.unix"
 
@@ -37,6 +39,15 @@ def test_routines_load_no_translator() -> None:
     """OpenCL takes the text as it is; what makes CUDA C++ of it is loaded where there is a GPU."""
     assert "pcpp" not in modules_after("import portatile; portatile.matmul, portatile.convolve1d; from portatile.dialect import VERSION")
     assert "pcpp" in modules_after("from portatile import dialect; dialect.translate")
+
+
+def test_looking_for_devices_imports_neither_bindings_without_a_driver_nor_workloads() -> None:
+    code = "import json, sys, portatile; portatile.devices(); print(json.dumps(sorted(sys.modules)))"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = json.loads(completed.stdout)
+    assert "portatile.device.cuda.survey" in loaded
+    assert cuda_driver.driver is not None or not any(name.startswith("cuda.bindings") for name in loaded)
+    assert "portatile.workloads.gemm" not in loaded
 
 
 def own_modules_after(run: str) -> int:
