@@ -88,6 +88,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """pytest ends with several searches for garbage, in all that thousands of tests have left."""
+    gc.freeze()
+
+
 @pytest.fixture
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No result and no binary is known yet, and the user's stay as they are."""

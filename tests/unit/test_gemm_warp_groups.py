@@ -39,6 +39,7 @@ def test_warp_groups_end_with_an_epilogue() -> None:
     assert "serialized" not in binary.log
 
 
+@pytest.mark.drawn(1)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("dtype", "trans", "point"),

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from portatile.device.cuda import driver as cuda_driver
+
 # These are what `import portatile` may cost; whatever they load themselves is theirs.
 BASE = "import numpy, numpy.typing, numpy.random, msgspec, msgspec.json, msgspec.msgpack, pcpp, platformdirs, platformdirs.unix"
 
@@ -39,6 +41,15 @@ def test_routines_load_no_translator() -> None:
     assert "pcpp" in modules_after("from portatile import dialect; dialect.translate")
 
 
+def test_a_list_of_devices_loads_no_search_and_no_bindings_without_a_driver() -> None:
+    code = "import json, sys, portatile; portatile.devices(); print(json.dumps(sorted(sys.modules)))"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = json.loads(completed.stdout)
+    assert "portatile.device.cuda.survey" in loaded
+    assert cuda_driver.driver is not None or not any(name.startswith("cuda.bindings") for name in loaded)
+    assert {"portatile.workloads.gemm", "jinja2", "pcpp"}.isdisjoint(loaded)
+
+
 def own_modules_after(run: str) -> int:
     """How many modules of the package a fresh interpreter has loaded after ``run``, in which no device is selected."""
     code = "import numpy, portatile, sys\n" + run + "\nprint(sum(name.startswith('portatile') for name in sys.modules))"
@@ -54,10 +65,6 @@ def test_a_small_product_of_numpy_arrays_loads_no_device() -> None:
 
 def test_a_small_product_that_numpy_converts_loads_no_device() -> None:
     assert own_modules_after("portatile.matmul([[1, 2], [3, 4]], numpy.ones((2, 3), numpy.float16))") < 16
-
-
-def test_a_list_of_devices_loads_no_search() -> None:
-    assert modules_after("import portatile; portatile.devices()").isdisjoint({"jinja2", "pcpp"})
 
 
 def test_help_loads_no_command(base: set[str]) -> None:

@@ -15,7 +15,7 @@ from portatile.runtime.host import blas_calls, numpy_level3, numpy_products
 from portatile.runtime.host.host_calls import Forms
 from portatile.runtime.request import RoutineCall
 from support.no_devices import NoDevice, devices_refused
-from support.seeds import new_seed
+from support.seeds import DRAWS, new_seed
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -181,7 +181,7 @@ def test_vectors_and_systems(dtype: str, workload: str) -> None:
     call: Callable[..., Any] = getattr(portatile, workload)
     shapes = ((7, 4), (7, 1), (1, 7), (7,))
     for side, uplo, trans, diag, shape, step in itertools.product("LR", "LU", "NTC", "NU", shapes, (1, 2)):
-        if len(shape) == 2 and shape[0 if side == "L" else 1] == 1:
+        if (len(shape) == 2 and shape[0 if side == "L" else 1] == 1) or (not DRAWS and rng.integers(2)):
             continue
         order = shape[0 if side == "L" else -1]
         a = draw(rng, dtype, order, order) / order + 2 * np.eye(order, dtype=dtype)

@@ -105,6 +105,7 @@ def test_constant_memory_in_several_launches(kind: str) -> None:
     assert verdict.ok, verdict.message
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("name", "sizes", "dtype", "options"),
     [
