@@ -184,7 +184,7 @@ class Executable:
     def _launch(
         self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None
     ) -> None:
-        launch, values = queue.launch, self._values
+        launch, values, numbers = queue.launch, self._values, self._values.numbers
         try:
             if events is None and self._repeat_launches(queue, memories, scalars):
                 return
@@ -198,7 +198,9 @@ class Executable:
                     elif kind is TensorMap:
                         args[place] = values.tensor_map(memories[name], form)
                     else:
-                        args[place] = values.number(name, scalars[name], kind)
+                        value, last = scalars[name], numbers.get(name)
+                        same = last is not None and last[0] is value and type(last[1]) is kind
+                        args[place] = last[1] if same else values.number(name, value, kind)  # type: ignore[index]
                 event = launch(kernel, global_size, local_size, args)
                 if events is not None and event is not None:
                     events.append(event)

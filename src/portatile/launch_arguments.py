@@ -47,7 +47,8 @@ class GapValues:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of each scalar, and its NumPy form
+        self.numbers: dict[str, tuple[object, np.generic]] = {}
+        """The last value of each scalar, and the kernel's form of it."""
         self._maps: dict[int, tuple[int, np.void]] = {}  # by the identity of a TensorMap: the address of the last map, and the map
 
     def image(self, queue: Queue, memory: Memory, form: Any) -> Image:
@@ -58,13 +59,13 @@ class GapValues:
         return image
 
     def number(self, name: str, value: float, kind: type) -> Any:
-        """A scalar of the caller in the kernel's type. The same float gives the same object, which a queue need not set again."""
-        last = self._numbers.get(name)
-        if last is None or last[0] is not value or type(last[1]) is not kind:
-            last = value, kind(value)
-            if type(value) is float:
-                self._numbers[name] = last
-        return last[1]
+        """A scalar of the caller in the kernel's type. That of a float is kept: the same object is the same number, which a queue need not
+        set again.
+        """
+        number = kind(value)
+        if type(value) is float:
+            self.numbers[name] = value, number
+        return number
 
     def tensor_map(self, memory: Memory, form: Any) -> Any:
         """The map of a matrix in ``memory``, made anew only where that has another address than in the last run."""
