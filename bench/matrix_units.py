@@ -15,7 +15,7 @@ import multiprocessing as mp
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
@@ -71,31 +71,45 @@ def main() -> None:
 
 def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
     """Checks on edges first, then squares, then awkward shapes."""
-    names, peers = asked.points.split(","), PEERS if asked.opencl else PEERS[:1]
-    for kind, every_trans, sizes_asked in _kinds(asked):
+    peers = PEERS if asked.opencl else PEERS[:1]
+    for kind, every_trans, sizes in _kinds(asked):
         for trans in every_trans:
-            if (KINDS[kind].workload != "gemm" or kind == "float8") and trans != "NT":
-                continue
-            few = kind != "bfloat16" and trans != "NT"
-            fitting = [name for name in names if name in (PROMOTED if kind.startswith("float8") else POINTS)]
-            if kind == "float8-blocks":  # whose factors take registers
-                fitting = [name for name in fitting if "256" not in name and "192" not in name]
-            chosen = [name for name in fitting if not few or name == "h 128x256"]
-            for name in chosen:
-                for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):
-                    yield Job(name, kind, trans, sizes, timed=False, pad=(0, 8, 16, 3)[place])
-            for size in map(int, sizes_asked):
-                for name in (*peers, "default", *chosen):
-                    least = size <= (1024 if "64x64" in name else 2048 if " m " in f" {name}" else size)  # what small tiles are for
-                    if least and _peer(name, kind, (size, size, size)) and (name != PEERS[1] or size <= 2048):  # where launches count
-                        yield Job(name, kind, trans, (size, size, size))
+            if (KINDS[kind].workload == "gemm" and kind != "float8") or trans == "NT":
+                chosen = _points(kind, trans, asked.points.split(","))
+                yield from _checks(kind, trans, chosen)
+                yield from _squares(kind, trans, (*peers, "default", *chosen), map(int, sizes))
     for kind in dict.fromkeys(kind for kind, _, _ in _kinds(asked)):
         bytewise = KINDS[kind].held in ("int8", "float8_e4m3fn")
         for shape in filter(None, asked.shapes.split(",")):
-            sizes = tuple(map(int, shape.split("x")))
+            sizes_of_shape = tuple(map(int, shape.split("x")))
             for name in (*peers, "default"):
-                if (len(sizes) == 3 or not (bytewise or KINDS[kind].epilogue)) and _peer(name, kind, sizes):
-                    yield Job(name, kind, "NT" if bytewise else "NN", sizes)
+                if (len(sizes_of_shape) == 3 or not (bytewise or KINDS[kind].epilogue)) and _peer(name, kind, sizes_of_shape):
+                    yield Job(name, kind, "NT" if bytewise else "NN", sizes_of_shape)
+
+
+def _points(kind: str, trans: str, names: Sequence[str]) -> list[str]:
+    """The points that are tried for a kind: few of them where operands are transposed in other ways than usual."""
+    fitting = [name for name in names if name in (PROMOTED if kind.startswith("float8") else POINTS)]
+    if kind == "float8-blocks":  # whose factors take registers
+        fitting = [name for name in fitting if "256" not in name and "192" not in name]
+    few = kind != "bfloat16" and trans != "NT"
+    return [name for name in fitting if not few or name == "h 128x256"]
+
+
+def _checks(kind: str, trans: str, names: Sequence[str]) -> Iterator[Job]:
+    """Sizes with edges, which are not timed."""
+    for name in names:
+        for place, sizes in enumerate(((1000, 504, 776), (136, 72, 40), (9, 8, 4104), (300, 520, 1))):
+            yield Job(name, kind, trans, sizes, timed=False, pad=(0, 8, 16, 3)[place])
+
+
+def _squares(kind: str, trans: str, names: Sequence[str], sizes: Iterable[int]) -> Iterator[Job]:
+    """Squares, by each participant for which they are neither too large nor of a wrong size."""
+    for size in sizes:
+        for name in names:
+            least = size <= (1024 if "64x64" in name else 2048 if " m " in f" {name}" else size)  # what small tiles are for
+            if least and _peer(name, kind, (size, size, size)) and (name != PEERS[1] or size <= 2048):  # where launches count
+                yield Job(name, kind, trans, (size, size, size))
 
 
 def _kinds(asked: argparse.Namespace) -> list[tuple[str, list[str], list[str]]]:

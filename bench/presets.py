@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -81,36 +82,38 @@ def parse() -> argparse.Namespace:
     return commands.parse_args()
 
 
+def shown(options: argparse.Namespace, device: Device, dtype: str, length: MeasurementLength) -> list[dict[str, Any]]:
+    """The rows of a device and a dtype, printed as a table."""
+    trans = {"trans_a": options.trans[0], "trans_b": options.trans[1]}
+    problem = workloads.get("gemm").problem(dict.fromkeys("mnk", options.size), dtype, trans)
+    wanted = named(problem, options.staging)
+    asked = options.only.split(",") if options.only else list(wanted)
+    if strange := [name for name in asked if name not in wanted]:
+        raise SystemExit(f"no such row: {', '.join(strange)}; there are {', '.join(wanted)}")
+    found = measure(device, problem, length, {name: wanted[name] for name in asked})
+    best = next((row["gflops"] for row in found if row["preset"] == DEFAULT and "gflops" in row), None)
+    print(f"\ngemm {options.size} {dtype} {options.trans} on {device.info.name} ({device.info.id})")
+    told = [row for row in found if "gflops" in row]
+    shares = ["" if best is None else f"{row['gflops'] / best:.3f}" for row in told]
+    space = [f"{row['workspace'] / 1e6:.1f}" for row in told]
+    lines = [[row["preset"], f"{row['gflops']:.1f}", *more] for row, *more in zip(told, shares, space, strict=True)]
+    print_table(["", "Gflop/s", "of default", "MB of workspace"], lines)
+    for row in found:
+        if "error" in row:
+            print(f"{row['preset']}: {row['error']}")
+    return found
+
+
 def main() -> None:
     """Measure, print, save."""
     options = parse()
     chosen = [devices.get(selector) for selector in options.device] or devices.devices()
     length = MeasurementLength(options.samples, 0.0, 0.01)
     rows: list[dict[str, Any]] = []
-    sizes = dict.fromkeys("mnk", options.size)
     with until_stopped():
-        for device in chosen:
-            for dtype in options.dtype.split(","):
-                if dtype == "float64" and not device.info.fp64:
-                    continue
-                trans = {"trans_a": options.trans[0], "trans_b": options.trans[1]}
-                problem = workloads.get("gemm").problem(sizes, dtype, trans)
-                wanted = named(problem, options.staging)
-                asked = options.only.split(",") if options.only else list(wanted)
-                if strange := [name for name in asked if name not in wanted]:
-                    raise SystemExit(f"no such row: {', '.join(strange)}; there are {', '.join(wanted)}")
-                found = measure(device, problem, length, {name: wanted[name] for name in asked})
-                rows += found
-                best = next((row["gflops"] for row in found if row["preset"] == DEFAULT and "gflops" in row), None)
-                print(f"\ngemm {options.size} {dtype} {options.trans} on {device.info.name} ({device.info.id})")
-                told = [row for row in found if "gflops" in row]
-                shares = ["" if best is None else f"{row['gflops'] / best:.3f}" for row in told]
-                space = [f"{row['workspace'] / 1e6:.1f}" for row in told]
-                lines = [[row["preset"], f"{row['gflops']:.1f}", *more] for row, *more in zip(told, shares, space, strict=True)]
-                print_table(["", "Gflop/s", "of default", "MB of workspace"], lines)
-                for row in found:
-                    if "error" in row:
-                        print(f"{row['preset']}: {row['error']}")
+        for device, dtype in product(chosen, options.dtype.split(",")):
+            if dtype != "float64" or device.info.fp64:
+                rows += shown(options, device, dtype, length)
     document = {
         "bench": "presets",
         **facts(options.commit),

@@ -19,11 +19,12 @@ import numpy as np
 from portatile.device.base import Device, Image, Memory, Queue, Ready, ReadyLaunch
 from portatile.device.event import Event
 from portatile.device.launches import Repeat, Slot
-from portatile.device.module import LoadedKernel, Module
+from portatile.device.module import Module
 from portatile.errors import ArgumentError, DeviceError, UsageError
 from portatile.guarded_memory import GuardedMemory
-from portatile.images import ImageForm, Sampler
-from portatile.records import Arg, Binary, Launch, Plan, Resources, Size3, Source, Temporary, TensorMap
+from portatile.images import ImageForm
+from portatile.launch_arguments import BoundLaunch, GapValues, LoadedLaunch, constant_or_gap
+from portatile.records import Binary, Launch, Plan, Resources, Source, Temporary, TensorMap
 from portatile.verify import POISON_BYTE, Verdict, worst, zeros_verdict
 from portatile.workspaces import Workspaces, round_up
 
@@ -65,11 +66,10 @@ class Executable:
         self._common = workspaces
         self._instead = instead
         self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = WeakKeyDictionary()  # what ``ready`` got, for ``instead``
-        self._steps: list[_Step] = []
+        self._steps: list[LoadedLaunch] = []
         self._runs = 0
         self._repeat: tuple[Repeat, tuple[str, ...]] | None = None  # with the names of the values that each run brings
-        self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of each scalar, and its NumPy form
-        self._maps: dict[int, tuple[int, np.void]] = {}  # by the identity of a TensorMap: the address of the last map, and the map
+        self._values = GapValues(device)
         self.resources: dict[str, Resources] = {}
         for step in plan.steps:
             if not isinstance(step, Launch):
@@ -99,14 +99,14 @@ class Executable:
                 finally:
                     self._common.users -= 1
 
-    def launches(self, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> list[_BoundLaunch] | None:
+    def launches(self, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> list[BoundLaunch] | None:
         """The launches of ``run``, to be queued any number of times; None where they take more than memory and numbers.
 
         None also for a plan with temporaries, whose memory may be another one in the next run.
         """
         if self.plan.temporaries:
             return None
-        launches: list[_BoundLaunch] = []
+        launches: list[BoundLaunch] = []
         for kernel, global_size, local_size, constants, gaps in self._steps:
             args = constants.copy()
             for place, name, kind, _ in gaps:
@@ -184,7 +184,7 @@ class Executable:
     def _launch(
         self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None
     ) -> None:
-        launch = queue.launch
+        launch, values, numbers = queue.launch, self._values, self._values.numbers
         try:
             if events is None and self._repeat_launches(queue, memories, scalars):
                 return
@@ -194,43 +194,19 @@ class Executable:
                     if kind is Memory:
                         args[place] = memories[name]
                     elif kind is ImageForm:
-                        args[place] = self._image(queue, memories[name], form)
+                        args[place] = values.image(queue, memories[name], form)
                     elif kind is TensorMap:
-                        args[place] = self._tensor_map(memories[name], form)
+                        args[place] = values.tensor_map(memories[name], form)
                     else:
-                        args[place] = self._number(name, scalars[name], kind)
+                        value, last = scalars[name], numbers.get(name)
+                        same = last is not None and last[0] is value and type(last[1]) is kind
+                        args[place] = last[1] if same else values.number(name, value, kind)  # type: ignore[index]
                 event = launch(kernel, global_size, local_size, args)
                 if events is not None and event is not None:
                     events.append(event)
         except BaseException:
             self._discard_zeroed(queue)
             raise
-
-    def _image(self, queue: Queue, memory: Memory, form: Any) -> Image:
-        """The image over ``memory``; one that is a copy is written first."""
-        image = self.device.image_over(memory, form)
-        if image.copied:
-            queue.copy(image, memory, image.nbytes)
-        return image
-
-    def _number(self, name: str, value: float, kind: type) -> Any:
-        """A scalar of the caller in the kernel's type. The same float gives the same object, which a queue need not set again."""
-        last = self._numbers.get(name)
-        if last is None or last[0] is not value or type(last[1]) is not kind:
-            last = value, kind(value)
-            if type(value) is float:
-                self._numbers[name] = last
-        return last[1]
-
-    def _tensor_map(self, memory: Memory, form: Any) -> Any:
-        """The map of a matrix in ``memory``, made anew only where that has another address than in the last run."""
-        address = memory.handle
-        if type(address) is not int:
-            return self.device.tensor_map(memory, form)
-        last = self._maps.get(id(form))
-        if last is None or last[0] != address:
-            last = self._maps[id(form)] = address, self.device.tensor_map(memory, form)
-        return last[1]
 
     def _repeat_launches(self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float]) -> bool:
         """Run launches that ran before through the ``Repeat``; false, with nothing queued, where the back end or the queue has none."""
@@ -317,7 +293,7 @@ class Executable:
                 for memory in own.values():
                     memory.release()
 
-    def _load(self, step: Launch, build: Callable[[Source], Binary]) -> _Step:
+    def _load(self, step: Launch, build: Callable[[Source], Binary]) -> LoadedLaunch:
         module = self._modules.get(step.source)
         if module is None:
             binary = build(step.source)
@@ -326,7 +302,7 @@ class Executable:
             self.resources.update(binary.resources)
             module = self._modules[step.source] = self.device.load(binary)
         self._kept.append(module)
-        slots = [_slot(arg) for arg in step.args]
+        slots = [constant_or_gap(arg) for arg in step.args]
         constants: list[Any] = [constant for _, _, constant in slots]
         gaps = tuple((place, name, kind, form) for place, (name, kind, form) in enumerate(slots) if kind is not None)
         kernel = module.kernel(step.kernel)
@@ -373,34 +349,3 @@ class Executable:
                 queue.fill(memory, bytes(4) if temporary.zeroed else bytes([POISON_BYTE]) * 4, 0, size)
             workspace[temporary.name] = memory
         return workspace
-
-
-# Plain tuples, because every run unpacks them, which takes several times as long for a NamedTuple.
-_Gap = tuple[int, str, type, object]
-"""An argument that each run brings: its place, its name, its kind as ``_slot`` returns it, and the form of an image or a tensor map."""
-_Step = tuple[LoadedKernel, Size3, Size3, list[Any], tuple[_Gap, ...]]
-"""A loaded launch: kernel, global and local size, a value for every argument, and the gaps in which each run puts its own values."""
-_BoundLaunch = tuple[LoadedKernel, Size3, Size3, list[Any]]
-"""Kernel, sizes and arguments, as ``Queue.launch`` takes them."""
-
-
-def _slot(arg: Arg) -> tuple[str, type | None, object]:
-    """The name of an argument, its kind, and its constant value or form.
-
-    The kind is Memory for an operand, ImageForm for an operand that is read through an image of that form, TensorMap for one that the TMA
-    reads, a NumPy type for a scalar of the caller, and None for a constant.
-    """
-    if arg.kind in ("buffer", "image"):
-        return arg.name, Memory, None
-    if arg.kind == "view":
-        return arg.name, ImageForm, ImageForm("image1d_buffer_t", (int(arg.value or 0), arg.channels), arg.dtype)
-    if arg.kind == "tensor_map":
-        return arg.name, TensorMap, arg.map
-    if arg.kind == "local":
-        return arg.name, None, int(arg.value or 0)
-    if arg.dtype == "sampler_t":
-        return arg.name, None, Sampler.of_bits(int(arg.value or 0))
-    kind = np.dtype(arg.dtype).type
-    if isinstance(arg.value, str):
-        return arg.name, None, np.void(bytes.fromhex(arg.value))
-    return (arg.name, kind, None) if arg.value is None else (arg.name, None, kind(arg.value))

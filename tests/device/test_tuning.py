@@ -17,7 +17,7 @@ from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, So
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore
 from portatile.trials import Budget
-from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
+from portatile.tuning.protocol import Build, Built, DeviceOpened, Open, Timing
 from portatile.tuning.search.tuner import Progress, TuningRequest, TuningResult, tune
 from portatile.tuning.search.worker_process import WorkerProcess
 from portatile.workload import Expected, Inputs, Operand
@@ -239,7 +239,7 @@ def test_cuda_compiles_ahead_without_a_gpu(device: Device, tmp_path: Path) -> No
     finally:
         child.end(grace=5)
     built, failed = (reply for reply in replies if isinstance(reply, Built))
-    assert isinstance(replies[0], Opened)
+    assert isinstance(replies[0], DeviceOpened)
     assert (built.failed, failed.failed) == (False, True)
     assert "add.cl" in failed.message
     assert store.get(program.key(good, cuda_compiler.target("sm_90"))) is not None

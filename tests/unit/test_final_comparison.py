@@ -10,7 +10,7 @@ import pytest
 from portatile.records import Plan, canonical
 from portatile.trials import Certificate, Trial
 from portatile.tuning.final.comparison import FinalComparison
-from portatile.tuning.protocol import Evaluated, Raced
+from portatile.tuning.protocol import Evaluated, FinalistsTimed
 from portatile.tuning.search.objective import Goal, Objective
 from portatile.tuning.search.worker_process import Variant
 from support.trials import DEVICE, PROBLEM, trial
@@ -43,7 +43,7 @@ class Workers:
         self.waited.append(timeout)
         return self.free
 
-    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float) -> Raced:
+    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float) -> FinalistsTimed:
         self.asked.append(best)
         self.given.append((seconds, least))
         found = []
@@ -52,7 +52,7 @@ class Workers:
                 found.append(Evaluated(entry.number, "wrong", message=answer))
             else:
                 found.append(Evaluated(entry.number, "ok", (answer,) * 16, error=0.5, errors=()))
-        return Raced(tuple(found))
+        return FinalistsTimed(tuple(found))
 
 
 def decide(workers: Workers, *trials: Trial, seconds: float = 100.0) -> tuple[tuple[Trial, ...], dict[str, Trial]]:
@@ -133,7 +133,7 @@ def test_a_race_is_not_held_twice() -> None:
 @pytest.mark.parametrize("workers", [Workers([], free=False), Workers([[]])])
 def test_without_a_race_the_search_stands(workers: Workers) -> None:
     if workers.answers:
-        workers.race = lambda entries, best, seconds, least: Raced((), "no time")  # type: ignore[method-assign]
+        workers.race = lambda entries, best, seconds, least: FinalistsTimed((), "no time")  # type: ignore[method-assign]
     made, known = finals_of(workers, trial(1, 1.0), trial(2, 1.05), seconds=100.0)
     assert made.decide() == ()
     assert made.unraced == ("a variant was still running when the time was up" if not workers.free else "no time")

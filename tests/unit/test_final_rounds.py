@@ -10,7 +10,7 @@ import pytest
 
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.tuning.final import ranking, rounds
-from portatile.tuning.protocol import Evaluate, Race, Raced, Timing
+from portatile.tuning.protocol import Evaluate, FinalistsTimed, Race, Timing
 from portatile.verify import Verdict
 
 
@@ -141,7 +141,7 @@ def test_who_cannot_run_is_out_and_the_others_go_on(when: str | int, error: Exce
 @pytest.mark.parametrize("error", [LaunchError("gone"), DeviceError("gone")])
 def test_with_the_device_the_race_ends(when: str | int, error: Exception) -> None:
     bench = Bench(fails={1: (when, error)}, living=False)
-    assert rounds.hold(bench, Race(entries(), 10.0)) == Raced((), "gone", broken=True)  # type: ignore[arg-type]
+    assert rounds.hold(bench, Race(entries(), 10.0)) == FinalistsTimed((), "gone", broken=True)  # type: ignore[arg-type]
     assert not any(contender.loaded for contender in bench.contenders)
 
 

@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("workload", "cache", "dialect", "strategies"),
     ("device", "template"),
     ("program", "store", "workloads", "formats", "model", "predict", "verify"),
-    ("guarded_memory", "workspaces"),
+    ("guarded_memory", "workspaces", "launch_arguments"),
     ("execute", "flat_plans", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),

@@ -12,7 +12,7 @@ from portatile.errors import ArgumentError
 from portatile.model import Screen
 from portatile.records import Arg, Launch, Plan, Source, Temporary
 from portatile.tuning import protocol
-from portatile.tuning.protocol import Evaluate, Evaluated, Frames, PhaseEntered, Race, Raced, Timing, VariantPart
+from portatile.tuning.protocol import Evaluate, Evaluated, FinalistsTimed, Frames, PhaseEntered, Race, Timing, VariantPart
 from portatile.tuning.shared_arrays import SharedArrays, SharedArraysView
 from portatile.workload import Expected
 from support.seeds import new_seed
@@ -47,8 +47,8 @@ def test_a_race_goes_there_and_comes_back() -> None:
     (body,) = Frames().feed(protocol.frame(Race(entries, 2.5)))
     assert protocol.request(body) == Race(entries, 2.5)
     outcome = Evaluated(1, "ok", (1.0, 2.0), error=0.5, errors=(0.1, 0.5), conditions={"power_w": 300.0})
-    (body,) = Frames().feed(protocol.frame(Raced((outcome,), "", True)))
-    assert protocol.reply(body) == Raced((outcome,), "", True)
+    (body,) = Frames().feed(protocol.frame(FinalistsTimed((outcome,), "", True)))
+    assert protocol.reply(body) == FinalistsTimed((outcome,), "", True)
 
 
 def test_frames_arrive_in_any_pieces() -> None:

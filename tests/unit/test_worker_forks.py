@@ -13,7 +13,7 @@ import pytest
 from portatile import cache, program
 from portatile.device.cuda import compiler
 from portatile.records import Source
-from portatile.tuning.protocol import Build, Built, Open, Opened, Reply
+from portatile.tuning.protocol import Build, Built, DeviceOpened, Open, Reply
 from portatile.tuning.search.worker_forks import WorkerForks
 from portatile.tuning.search.worker_process import WorkerEnded, WorkerProcess
 from support.devices import CPU, GPU
@@ -70,7 +70,7 @@ def test_forks_compile_into_the_cache(forks: WorkerForks, tmp_path: Path) -> Non
 
 def test_how_a_fork_ended_is_told(forks: WorkerForks, tmp_path: Path) -> None:
     child = opened(forks, tmp_path)
-    assert isinstance(replies(child, 1)[0], Opened)
+    assert isinstance(replies(child, 1)[0], DeviceOpened)
     assert child.process.pid is not None
     os.kill(child.process.pid, signal.SIGKILL)
     with pytest.raises(WorkerEnded, match="the process ended"):
@@ -92,7 +92,7 @@ def test_nothing_is_left_and_new_processes_serve(forks: WorkerForks, tmp_path: P
     instead = opened(forks, tmp_path)
     try:
         assert not instead.forked
-        assert isinstance(replies(instead, 1)[0], Opened)
+        assert isinstance(replies(instead, 1)[0], DeviceOpened)
     finally:
         instead.end(grace=10)
 
@@ -114,7 +114,7 @@ def test_where_the_process_that_forks_is_killed_new_processes_serve(forks: Worke
     instead = opened(forks, tmp_path)
     try:
         assert not instead.forked
-        assert isinstance(replies(instead, 1)[0], Opened)
+        assert isinstance(replies(instead, 1)[0], DeviceOpened)
     finally:
         instead.end(grace=10)
 

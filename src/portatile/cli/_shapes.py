@@ -15,7 +15,7 @@ from rich.status import Status
 from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _formatting, _options, _tune_output
-from portatile.cli._workloads import Sized, WorkloadGroup, option_value
+from portatile.cli._workloads import WorkloadCommand, WorkloadGroup, option_value
 from portatile.errors import UsageError
 from portatile.formatting import duration, percent
 from portatile.measure import first_ceilings
@@ -35,11 +35,11 @@ _RULES = {"dispatcher": "the choice", "nearest": "nearest shape's", "default": "
 
 def with_shapes(group: WorkloadGroup) -> WorkloadGroup:
     """Give every workload's sub-command the option ``--shapes``, in place of its sizes."""
-    group.wrapped = _Shaped
+    group.wrapped = _WorkloadOrShapes
     return group
 
 
-class _Shaped(Sized):
+class _WorkloadOrShapes(WorkloadCommand):
     """A workload's sub-command, and a second one for command lines with ``--shapes``."""
 
     def __init__(self, workload: Workload, plain: click.Command) -> None:

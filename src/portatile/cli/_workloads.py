@@ -72,11 +72,11 @@ class WorkloadGroup(Suggesting):
         sizes = _problem_options(workload)
         flags = {flag for parameter in sizes for flag in parameter.opts}  # of a study that is asked without a problem too: --dtype
         own = [parameter for parameter in self.parameters if flags.isdisjoint(parameter.opts)]
-        sized = Sized(workload, params=[*sizes, *own], callback=run, help=_meaning(workload))
+        sized = WorkloadCommand(workload, params=[*sizes, *own], callback=run, help=_meaning(workload))
         return self.wrapped(workload, sized)
 
 
-class Sized(click.Command):
+class WorkloadCommand(click.Command):
     """The command of one workload. Where sizes are missing its error lists all of them and their meanings."""
 
     def __init__(self, workload: Workload, **as_usual: Any) -> None:

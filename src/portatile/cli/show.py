@@ -12,7 +12,7 @@ import click
 from portatile import cache, device, dialect, flat_plans, program, workloads
 from portatile.cli import _console, _options, _t1
 from portatile.cli._resources import cells, reported_columns
-from portatile.cli._workloads import Sized, flat_plan, per_workload
+from portatile.cli._workloads import WorkloadCommand, flat_plan, per_workload
 from portatile.device.target import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
@@ -146,7 +146,7 @@ def _with_presets(workload: Workload, plain: click.Command) -> click.Command:
     meanings = "; ".join(f"{name}: {meaning}" for name, meaning in workload.presets.items())
     kind = _options.OneOf(list(workload.presets))
     option = click.Option(["--preset"], type=kind, metavar="NAME", help=f"A named configuration, which --config may change. {meanings}.")
-    return Sized(workload, params=[*plain.params, option], callback=plain.callback, help=plain.help)
+    return WorkloadCommand(workload, params=[*plain.params, option], callback=plain.callback, help=plain.help)
 
 
 command.wrapped = _with_presets

@@ -100,7 +100,7 @@ def export(array: Strided) -> object:
     return _api.PyCapsule_New(address, _NAME, ctypes.cast(_destructor, ctypes.c_void_p))
 
 
-class _Taken:
+class _TakenTensor:
     """Another library's tensor; its deleter runs when the last reference is gone."""
 
     def __init__(self, address: int) -> None:
@@ -134,7 +134,7 @@ def take(capsule: object) -> Strided:
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim)) if tensor.strides else packed(shape, dtype.itemsize)
     _set_name(place, _USED)
-    return Strided((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, tensor.device_id, _Taken(address))
+    return Strided((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, tensor.device_id, _TakenTensor(address))
 
 
 @lru_cache(4096)

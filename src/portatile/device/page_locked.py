@@ -50,7 +50,7 @@ class _Block:
 
 
 @dataclass
-class _Seen:
+class _SeenArray:
     """An array that owns its memory: how many bytes of it have crossed, and what was locked of it. ``tried``: it is not tried again."""
 
     array: weakref.ref[NDArray[Any]]
@@ -88,7 +88,7 @@ class PageLocked:
         self._mutex = threading.RLock()
         self._starts: list[int] = []
         self._blocks: dict[int, _Block] = {}
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _SeenArray] = {}
         self._results: dict[int, _Results] = {}
         self._nbytes = 0
 
@@ -126,7 +126,7 @@ class PageLocked:
                     self._drop(self._results.pop(next(iter(self._results))))
             seen = self._seen.get(id(owner))
             if seen is None:
-                seen = self._seen[id(owner)] = _Seen(weakref.ref(owner, partial(self._gone, id(owner))))
+                seen = self._seen[id(owner)] = _SeenArray(weakref.ref(owner, partial(self._gone, id(owner))))
             if seen.block is not None and not seen.block.lock.alive:  # its device was released, and the lock with it
                 self._unlock(seen.block)
                 seen.block, seen.tried = None, False

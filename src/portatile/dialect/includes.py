@@ -32,7 +32,7 @@ def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defi
         >>> gather("int i;", "kernel.cl")
         'int i;'
     """
-    return "".join(_Gathering(tuple(map(Path, folders)), defines).expand(text, Path(file), (), "")) if "include" in text else text
+    return "".join(_Inlining(tuple(map(Path, folders)), defines).expand(text, Path(file), (), "")) if "include" in text else text
 
 
 _LARGEST = 64 << 20  # bytes of a file
@@ -56,7 +56,7 @@ def read_text(path: Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-class _Gathering:
+class _Inlining:
     """The state of one run; ``guards`` numbers the files that ask to be included once."""
 
     def __init__(self, folders: tuple[Path, ...], defines: Mapping[str, str]) -> None:

@@ -54,7 +54,7 @@ def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[
 
 
 @dataclass(frozen=True)
-class _Head:
+class _KernelHead:
     """The places in a kernel's declaration: its start, its parameters, and its body or semicolon."""
 
     start: int
@@ -62,7 +62,7 @@ class _Head:
     end: int
 
 
-def _heads(tokens: Tokens) -> Iterator[_Head]:
+def _heads(tokens: Tokens) -> Iterator[_KernelHead]:
     """The kernels outside of all brackets."""
     start, kernel, opening = 0, False, None
     for i in tokens.at_depth(0, len(tokens)):
@@ -73,11 +73,11 @@ def _heads(tokens: Tokens) -> Iterator[_Head]:
             opening = i
         elif token.text in ("{", ";"):
             if kernel and opening is not None:
-                yield _Head(start, opening, i)
+                yield _KernelHead(start, opening, i)
             start, kernel, opening = tokens.partner.get(i, i) + 1, False, None
 
 
-def _read(tokens: Tokens, head: _Head, places: Places) -> Signature:
+def _read(tokens: Tokens, head: _KernelHead, places: Places) -> Signature:
     walk = Declarations(tokens, expressions.declared(tokens), places)
     closing = tokens.partner[head.opening]
     attributes = Attributes()

@@ -35,7 +35,7 @@ class _Cache(msgspec.Struct):
     problem_size: Any = None
 
 
-class _Compact(msgspec.Struct):
+class _CompactRecording(msgspec.Struct):
     """A recorded space in short form: ``codes`` are positions in ``params``, row by row; times and costs in seconds, null for a failure."""
 
     name: str
@@ -99,7 +99,7 @@ def trials(document: object) -> list[Trial]:
         [({'block': 16}, 0.002, 'ok'), ({'block': 32}, inf, 'skipped')]
     """
     if isinstance(document, dict) and "codes" in document:
-        return _compact(msgspec.convert(document, _Compact))
+        return _compact(msgspec.convert(document, _CompactRecording))
     cache = msgspec.convert(document, _Cache)
     task, info = other_tuners.problem(cache.kernel_name, cache.problem_size), other_tuners.device(cache.device_name)
     return [_entry(key, entry, cache.tune_params_keys, task, info) for key, entry in cache.cache.items()]
@@ -129,7 +129,7 @@ def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, 
     return other_tuners.trial(task, info, config, status, samples, spent)
 
 
-def _compact(cache: _Compact) -> list[Trial]:
+def _compact(cache: _CompactRecording) -> list[Trial]:
     """The trials of the short form."""
     names, count = list(cache.params), len(cache.times)
     if len(cache.codes) != count * len(names) or len(cache.costs) != count:

@@ -42,7 +42,7 @@ class RenderedStep:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedKernels:
     """One configuration's texts and launches. ``missing`` says why there are none, ``stale`` that the text is newer than the trial."""
 
     place: int
@@ -53,7 +53,7 @@ class Rendered:
     stale: bool = False
 
 
-def render(group: Group, trials: Sequence[Trial], known: Known) -> list[Rendered]:
+def render(group: Group, trials: Sequence[Trial], known: Known) -> list[RenderedKernels]:
     """The texts of configurations of one group; a text that appears again with other definitions is given once.
 
     ``known`` tells what was tuned, as ``store.known_results`` does: a plan may call other problems.
@@ -65,28 +65,28 @@ def render(group: Group, trials: Sequence[Trial], known: Known) -> list[Rendered
         texts = tuple(RenderedText(text.file, text.text, text.defines, shown.get(text.text, 0)) for text in section.texts)
         for text in section.texts:
             shown.setdefault(text.text, place)
-        rendered.append(Rendered(place, trial, texts, section.steps, section.missing, section.stale))
+        rendered.append(RenderedKernels(place, trial, texts, section.steps, section.missing, section.stale))
     return rendered
 
 
-def _render(group: Group, place: int, trial: Trial, known: Known) -> Rendered:
+def _render(group: Group, place: int, trial: Trial, known: Known) -> RenderedKernels:
     workload, device = group.workload, group.device
     if workload is None:
-        return Rendered(
+        return RenderedKernels(
             place, trial, missing=f"the workload {group.problem.workload} is not installed here, so its kernel text is not known."
         )
     try:
         if why := workload.space(group.problem, device).violated(trial.config):
-            return Rendered(place, trial, missing=f"the installed {workload.name} does not take this configuration: it {why}.")
+            return RenderedKernels(place, trial, missing=f"the installed {workload.name} does not take this configuration: it {why}.")
         plan = flat_plans.flatten(workload.plan(group.problem, trial.config, device), resolver(device, known))
     except PortatileError as error:
-        return Rendered(place, trial, missing=f"the installed {workload.name} does not generate it: {error}")
+        return RenderedKernels(place, trial, missing=f"the installed {workload.name} does not generate it: {error}")
     sources = flat_plans.sources(plan)
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     counted = Counter((step.kernel, _size(step.global_size), _size(step.local_size)) for step in launches)
     steps = tuple(RenderedStep(*shape, count) for shape, count in counted.items())
     texts = tuple(RenderedText(source.file, source.text, source.defines) for source in sources)
-    return Rendered(place, trial, texts, steps, stale=program.source_hash(tuple(sources)) != trial.source)
+    return RenderedKernels(place, trial, texts, steps, stale=program.source_hash(tuple(sources)) != trial.source)
 
 
 def _size(size: Size3) -> str:

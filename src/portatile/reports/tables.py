@@ -88,7 +88,7 @@ def best_csv(group: Group) -> str:
 
 def trials_json(groups: Sequence[Group]) -> bytes:
     """Every trial with all its samples; ``problem`` and ``device`` are places in the lists of the same names."""
-    problems, devices = _Numbered(), _Numbered()
+    problems, devices = _NumberedRecords(), _NumberedRecords()
     trials = []
     for group in groups:
         for trial in group.trials:
@@ -97,7 +97,7 @@ def trials_json(groups: Sequence[Group]) -> bytes:
     return to_json({"problems": problems.records, "devices": devices.records, "trials": trials})
 
 
-class _Numbered:
+class _NumberedRecords:
     """Records, each once, and where they stand."""
 
     def __init__(self) -> None:

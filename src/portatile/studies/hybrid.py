@@ -150,15 +150,16 @@ def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
     core = next((row.part / row.seconds for row in rows if row.devices == ONE_CORE and row.seconds), None)
 
     def whole(row: HybridRow) -> HybridRow:
-        if not row.seconds:
+        seconds = row.seconds
+        if not seconds:
             return row
-        rate, names = row.part / row.seconds, row.devices.split(" + ")
+        rate, names = row.part / seconds, row.devices.split(" + ")
         total = sum(alone[name] for name in names) if all(name in alone for name in names) else None
         best = rate / max(alone.values()) if alone else None
         row = replace(row, best_speedup=best, core_speedup=rate / core if core else None, efficiency=rate / total if total else None)
         if not row.predicted or best is None:
             return row
-        return replace(row, off=row.predicted / row.seconds - 1, predicted_speedup=best * row.seconds / row.predicted)
+        return replace(row, off=row.predicted / seconds - 1, predicted_speedup=best * seconds / row.predicted)
 
     return [whole(row) for row in rows]
 

@@ -1,8 +1,8 @@
 """The messages between the parent and its workers: data only, as length-prefixed MessagePack frames over pipes.
 
 The parent sends Open once, then to a timing worker Cases (once), Evaluate and Race, to a compile worker Build. A worker answers
-Opened, CasesLoaded (for Cases) or Refused, Entered whenever it begins a phase (the watchdog's clock), and Evaluated, Raced or Built. A
-closed pipe ends the worker.
+DeviceOpened, CasesLoaded (for Cases) or DeviceRefused, PhaseEntered whenever it begins a phase (the watchdog's clock), and Evaluated,
+FinalistsTimed or Built. A closed pipe ends the worker.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Build(msgspec.Struct, frozen=True, tag=True):
     single: bool = False
 
 
-class Opened(msgspec.Struct, frozen=True, tag=True):
+class DeviceOpened(msgspec.Struct, frozen=True, tag=True):
     """The device is open."""
 
     info: DeviceInfo
@@ -152,7 +152,7 @@ class CasesLoaded(msgspec.Struct, frozen=True, tag=True):
     """The operands are on the device."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class DeviceRefused(msgspec.Struct, frozen=True, tag=True):
     """The device could not be opened: the name of the exception and its message."""
 
     error: str
@@ -186,7 +186,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
     conditions: Mapping[str, float] = {}
 
 
-class Raced(msgspec.Struct, frozen=True, tag=True):
+class FinalistsTimed(msgspec.Struct, frozen=True, tag=True):
     """The outcome of each finalist. Where the final comparison could not be held, only of those that failed; ``message`` says why."""
 
     outcomes: tuple[Evaluated, ...] = ()
@@ -204,7 +204,7 @@ class Built(msgspec.Struct, frozen=True, tag=True):
 
 
 Request = Open | Cases | Evaluate | Race | Build
-Reply = Opened | CasesLoaded | Refused | PhaseEntered | Evaluated | Raced | Built
+Reply = DeviceOpened | CasesLoaded | DeviceRefused | PhaseEntered | Evaluated | FinalistsTimed | Built
 
 NUMBER = struct.Struct("<i")
 """How the process that forks workers tells the number of one, and then its exit status."""

@@ -100,7 +100,7 @@ def for_each(
         raise ArgumentError("a batch of no orbitals has no result")
     if isinstance(psi, np.ndarray):
         if in_device_memory(psi, others, device):
-            return _moved(psi, _OnDevice(devices.get(device), apply, batched), into)
+            return _moved(psi, _DeviceOperation(devices.get(device), apply, batched), into)
         if psi.ndim == AXES:
             return apply(psi, None)
         first = apply(psi[0], None)
@@ -123,7 +123,7 @@ def _one_by_one(psi: Buffer, apply: Callable[[Any, Any], Any]) -> Buffer:
     return whole
 
 
-class _OnDevice(NamedTuple):
+class _DeviceOperation(NamedTuple):
     """An operation on orbitals in a device's memory: ``apply`` computes one, ``batched`` a batch if it accepts it."""
 
     device: Device
@@ -136,7 +136,7 @@ class _OnDevice(NamedTuple):
         return _one_by_one(orbitals, self.apply) if done is None else done
 
 
-def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
+def _moved(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> NDArray[Any]:
     """The result for NumPy orbitals, processed in the device's memory in groups."""
     if psi.ndim == AXES:
         found: NDArray[Any] = on_device.apply(Buffer.from_numpy(psi, on_device.device), None).numpy()
@@ -152,7 +152,7 @@ def _moved(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
     return whole
 
 
-def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: DevicePipeline) -> NDArray[Any]:
+def _flowing(psi: NDArray[Any], on_device: _DeviceOperation, into: Into, flow: DevicePipeline) -> NDArray[Any]:
     """The result for page-locked orbitals by a pipeline; it is complete after ``flow.end()``."""
     whole: NDArray[Any] | None = None
     count = psi.shape[0]
@@ -173,7 +173,7 @@ def _flowing(psi: NDArray[Any], on_device: _OnDevice, into: Into, flow: DevicePi
     return whole
 
 
-def _by_threads(psi: NDArray[Any], on_device: _OnDevice, into: Into) -> NDArray[Any]:
+def _by_threads(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> NDArray[Any]:
     """Several threads each bring groups to the device and results back, so that the link moves one group while the host copies another."""
     device = on_device.device
     whole: NDArray[Any] | None = None

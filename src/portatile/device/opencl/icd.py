@@ -32,7 +32,7 @@ _LOAD_REMEDY = "install what it lacks (Intel's wheel needs tbb and intel-cmplr-l
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredLibrary:
     """An .icd file and the library that it names."""
 
     file: Path
@@ -44,14 +44,14 @@ class Registered:
         return "/" in self.library and not Path(self.library).exists()
 
 
-def registered(folder: Path) -> list[Registered]:
+def registered(folder: Path) -> list[RegisteredLibrary]:
     """The .icd files of a folder, by name."""
     libraries = []
     for file in sorted(folder.glob("*.icd")) if folder.is_dir() else []:
         try:
-            libraries.append(Registered(file, file.read_text(errors="replace").strip()))
+            libraries.append(RegisteredLibrary(file, file.read_text(errors="replace").strip()))
         except OSError:
-            libraries.append(Registered(file, str(file)))
+            libraries.append(RegisteredLibrary(file, str(file)))
     return libraries
 
 
@@ -63,12 +63,12 @@ class Installation:
     finders: tuple[Callable[[], list[Path]], ...] = field(default_factory=lambda: (nvidia, _intel, _prefix))
     load_error: Callable[[str], str] = field(default_factory=lambda: load_error)
 
-    def unregistered(self, known: list[Registered]) -> list[Path]:
+    def unregistered(self, known: list[RegisteredLibrary]) -> list[Path]:
         """Libraries that are installed where they belong and that no intact .icd file names."""
         names = {Path(entry.library).name for entry in known if not entry.broken}
         return [library for find in self.finders for library in find() if library.name not in names]
 
-    def describe(self, entry: Registered) -> Finding:
+    def describe(self, entry: RegisteredLibrary) -> Finding:
         """Whether the library that a file registers exists and can be loaded."""
         if entry.broken:
             remedy = f"install the library again, or write its path into {entry.file}, or remove the file"
@@ -130,7 +130,7 @@ def load_error(library: str) -> str:
     return ""
 
 
-def _private_folder(known: list[Registered], extra: list[Path]) -> Path:
+def _private_folder(known: list[RegisteredLibrary], extra: list[Path]) -> Path:
     """A folder with the system's registrations and our own; its name is its content's hash, so that processes share it."""
     files = {entry.file.name: entry.library for entry in known if not entry.broken}
     files |= {f"portatile-{library.name}.icd": str(library) for library in extra}

@@ -35,7 +35,7 @@ def known(workload: str, dtype: np.dtype[Any]) -> bool:
     return workload in _NAMES and blas.routine(_NAMES[workload], dtype) is not None
 
 
-class _Read(NamedTuple):
+class _BlasOperand(NamedTuple):
     """How the BLAS reads an operand: its leading dimension, whether that is of the transpose, and what copies it first, if anything."""
 
     leading: int
@@ -54,15 +54,15 @@ def _leading(array: _Array, by_rows: bool) -> int:
     return int(step // item) if step % item == 0 and step >= length * item else 0
 
 
-def _read(array: _Array, by_rows: bool, transposable: bool, conjugated: bool = False) -> _Read:
+def _read(array: _Array, by_rows: bool, transposable: bool, conjugated: bool = False) -> _BlasOperand:
     """How an operand is read beside an output that lies by rows, or by columns: as it lies, if it is not to be conjugated."""
     if not conjugated:
         if leading := _leading(array, by_rows):
-            return _Read(leading)
+            return _BlasOperand(leading)
         if transposable and (leading := _leading(array, not by_rows)):
-            return _Read(leading, True)
+            return _BlasOperand(leading, True)
     copy = np.conjugate if conjugated else np.array
-    return _Read(max(1, array.shape[by_rows]), False, partial(copy, order="C" if by_rows else "F"))
+    return _BlasOperand(max(1, array.shape[by_rows]), False, partial(copy, order="C" if by_rows else "F"))
 
 
 class _Described(NamedTuple):
@@ -70,7 +70,7 @@ class _Described(NamedTuple):
 
     letters: Mapping[str, str]
     lengths: tuple[int, ...]
-    read: tuple[_Read, ...]
+    read: tuple[_BlasOperand, ...]
 
 
 def _triangular(arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: bool, shape: tuple[int, ...]) -> _Described:

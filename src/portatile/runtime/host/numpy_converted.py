@@ -23,14 +23,14 @@ _LAUNCHES = 2  # launches in whose time a device does no better: it converts too
 _Array = NDArray[Any]
 
 
-class _Kinds(NamedTuple):
+class _ProductDtypes(NamedTuple):
     """In which dtype operands are multiplied, and the dtype of the result."""
 
     multiplied: np.dtype[Any]
     result: np.dtype[Any]
 
 
-_by_dtypes: dict[tuple[np.dtype[Any], np.dtype[Any]], _Kinds | None] = {}
+_by_dtypes: dict[tuple[np.dtype[Any], np.dtype[Any]], _ProductDtypes | None] = {}
 
 
 def product(a: Any, b: Any, out: Any) -> Any:
@@ -71,7 +71,7 @@ def _array(value: Any) -> _Array | None:
         return None
 
 
-def _kinds(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _Kinds | None:
+def _kinds(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | None:
     """The kinds of a product of arrays of two dtypes; None where the routine has to look."""
     try:
         return _by_dtypes[dtype_a, dtype_b]
@@ -82,7 +82,7 @@ def _kinds(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _Kinds | None:
         return found
 
 
-def _found(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _Kinds | None:
+def _found(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | None:
     multiplied = multiplied_in(dtype_a.newbyteorder("="), dtype_b.newbyteorder("="))
     if multiplied is None:
         return None
@@ -91,10 +91,10 @@ def _found(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _Kinds | None:
     result = ELEMENTS[RESULTS[name][0]].numpy
     if kind not in numpy_products.DTYPES:  # float32 has all their values
         kind = np.dtype(np.float32)
-    return _Kinds(kind, result)
+    return _ProductDtypes(kind, result)
 
 
-def _converted(a: _Array, b: _Array, kinds: _Kinds, out: _Array | None) -> Any:
+def _converted(a: _Array, b: _Array, kinds: _ProductDtypes, out: _Array | None) -> Any:
     """The product; raises ValueError for shapes that do not fit, and for an output that cannot be written."""
     result = np.matmul(a.astype(kinds.multiplied, copy=False), b.astype(kinds.multiplied, copy=False))
     if out is None:

@@ -51,7 +51,7 @@ _UNSEEN = object()
 _ANY = (None, None)  # no device is selected
 
 
-class _Silent(threading.local):
+class _SilentContext(threading.local):
     """Runs functions in a context in which NumPy does not report overflows and invalid operations, as kernels do not.
 
     A context of its own for each thread: none can be entered twice. ``numpy.errstate`` takes a microsecond more.
@@ -70,7 +70,7 @@ def _run_silently(function: Callable[..., Any], *given: Any) -> Any:
         return function(*given)
 
 
-_silent = _Silent()
+_silent = _SilentContext()
 
 
 def silently(function: Callable[..., Any], *given: Any) -> Any:

@@ -21,7 +21,7 @@ _CHUNK = 1 << 25  # bytes that a device takes from the host at once
 _FLYING = 3  # chunks that a device has under way, so that its link does not wait for the threads of others
 
 
-class _Common:
+class _SharedArray:
     """One array on its way to several devices: chunks that nobody took, and where those are that have arrived; by their first byte."""
 
     def __init__(self, nbytes: int) -> None:
@@ -62,7 +62,7 @@ class Broadcast:
     def __init__(self) -> None:
         self._given: list[Memory] = []
         self._making = threading.Lock()
-        self._commons: dict[str, _Common] = {}
+        self._commons: dict[str, _SharedArray] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +81,7 @@ class Broadcast:
         memory = queue.device.allocate(max(array.nbytes, array.itemsize))
         with self._making:
             self._given.append(memory)
-            common = self._commons.setdefault(name, _Common(array.nbytes))
+            common = self._commons.setdefault(name, _SharedArray(array.nbytes))
         _Arrival(queue, receiving or queue, memory, array.reshape(-1).view("u1"), common).run()
         return memory
 
@@ -89,7 +89,7 @@ class Broadcast:
 class _Arrival:
     """An array on its way to one device."""
 
-    def __init__(self, queue: Queue, receiving: Queue, memory: Memory, raw: NDArray[Any], common: _Common) -> None:
+    def __init__(self, queue: Queue, receiving: Queue, memory: Memory, raw: NDArray[Any], common: _SharedArray) -> None:
         self._queue, self._receiving, self._memory, self._raw, self._common = queue, receiving, memory, raw, common
         self._missing = set(range(0, raw.nbytes, _CHUNK))
         self._in_flight: deque[tuple[int, Event]] = deque()

@@ -25,7 +25,7 @@ _Name = tuple[str, int, Path, str]  # device, its generation, folder of the cach
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _DraftBinary:
     """A Binary that only this process can load, and the function that puts the one for other processes into the cache."""
 
     binary: Binary
@@ -38,7 +38,7 @@ class Deferred:
     def __init__(self, rest: float = _REST) -> None:
         self.calls = 0
         self._rest = rest
-        self._drafts: dict[_Name, _Draft] = {}
+        self._drafts: dict[_Name, _DraftBinary] = {}
         self._abandoned: list[object] = []
         self._open()
 
@@ -57,7 +57,7 @@ class Deferred:
         known = self._drafts.get(name)
         if known is not None:
             return known.binary
-        return program.build(source, target, cache, lambda binary, keep: self._add(name, _Draft(binary, keep)))
+        return program.build(source, target, cache, lambda binary, keep: self._add(name, _DraftBinary(binary, keep)))
 
     def flush(self) -> None:
         """Make all waiting binaries now."""
@@ -73,7 +73,7 @@ class Deferred:
         self._drafts = {}
         self._open()
 
-    def _add(self, name: _Name, draft: _Draft) -> None:
+    def _add(self, name: _Name, draft: _DraftBinary) -> None:
         with self._lock:
             self._drafts[name] = draft
             crowded = len(self._drafts) > _MOST

@@ -56,7 +56,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _CallForNewResult:
     """A call without an output: ``make`` gives a new one, and ``again`` makes the call for the addresses where it lay before.
 
     For others ``call`` does it. ``replay`` is the first such call.
@@ -87,7 +87,7 @@ class Replays:
 
     def __init__(self) -> None:
         self.known: dict[tuple[Any, ...], Replay] = {}
-        self.made: dict[tuple[Any, ...], _Made] = {}
+        self.made: dict[tuple[Any, ...], _CallForNewResult] = {}
         self._locate: dict[type, Locate] = {}  # by the type of a call's first array
 
     def run(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
@@ -138,7 +138,7 @@ class Replays:
         if known is None or not known.is_that_of(replay):
             if len(self.made) >= _MOST:
                 self.made.clear()
-            known = self.made[key] = _Made(replay, make, call, {})
+            known = self.made[key] = _CallForNewResult(replay, make, call, {})
         if len(known.again) >= _RESULTS:
             known.again.clear()
         known.again[places[-1]] = replay.again

@@ -96,7 +96,7 @@ def remember(key: Hashable, devices: Devices, parts: Sequence[ReadyPart], observ
         _known.clear()
     wholes = [(engine, _without_arrays(task), cut) for engine, task, cut in devices]
     ndims = tuple(stored.array.ndim for stored in devices[0][1].matrices.values())
-    _known[key] = _Known(ndims, wholes, list(map(_emptied, parts)), observer)
+    _known[key] = _KnownShares(ndims, wholes, list(map(_emptied, parts)), observer)
 
 
 def _without_arrays(task: Task) -> Task:
@@ -165,7 +165,7 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
 
 
 @dataclass
-class _Known:
+class _KnownShares:
     """How calls of a kind are computed: ``wholes`` and ``parts``, without arrays, and the calls left until that is decided again.
 
     ``ndims``: dimensions of the operands; one that is a stack of one matrix for all is given to the parts as that matrix.
@@ -200,4 +200,4 @@ def _with_arrays(task: Task, arrays: Sequence[NDArray[Any]], scalars: Mapping[st
     return replace(task, matrices=matrices, scalars=scalars)
 
 
-_known: dict[Hashable, _Known] = {}
+_known: dict[Hashable, _KnownShares] = {}

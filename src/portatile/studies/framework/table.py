@@ -51,7 +51,7 @@ def legend(shown: Sequence[Column], rows: Sequence[Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Readable:
+class ReadableTable:
     """The rows for people: headings and cells; empty columns are gone. The first ``left`` columns are text; ``texts`` are all that are."""
 
     headings: tuple[str, ...]
@@ -60,7 +60,7 @@ class Readable:
     cells: tuple[tuple[str, ...], ...]
 
 
-def readable(shown: Sequence[Column], rows: Sequence[Any], longest: int = LONGEST) -> Readable:
+def readable(shown: Sequence[Column], rows: Sequence[Any], longest: int = LONGEST) -> ReadableTable:
     """The columns of a study with their units, text cut to ``longest`` letters; the status of a row that is as it should be is left out."""
     cells = [[_cell(getattr(row, column.name), column, longest) for column in shown] for row in rows]
     used = [place for place in range(len(shown)) if any(line[place] for line in cells)]
@@ -69,7 +69,7 @@ def readable(shown: Sequence[Column], rows: Sequence[Any], longest: int = LONGES
     )
     left = next((number for number in range(len(used)) if number not in texts), len(used))
     headings = tuple(shown[place].heading for place in used)
-    return Readable(headings, left, texts, tuple(tuple(line[place] for place in used) for line in cells))
+    return ReadableTable(headings, left, texts, tuple(tuple(line[place] for place in used) for line in cells))
 
 
 def _cell(value: Any, column: Column, longest: int) -> str:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.tuning.final import ranking
-from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
+from portatile.tuning.protocol import Evaluate, Evaluated, FinalistsTimed, Race
 from portatile.tuning.worker.bench import Bench, LoadedVariant, Record, runs_within
 from portatile.verify import worst
 
@@ -17,7 +17,7 @@ _ALWAYS_ENTERED = 2  # finalists that enter whatever it takes; another one only 
 _COMPARING = 0.25  # of the time of the rounds so far may go into comparing
 
 
-def hold(bench: Bench, job: Race) -> Raced:
+def hold(bench: Bench, job: Race) -> FinalistsTimed:
     """Time the finalists round by round, each round in another order, so that a disturbance of the device affects all of them.
 
     Where loading takes longer than expected, the last entries do not take part and have no outcome.
@@ -44,14 +44,14 @@ def hold(bench: Bench, job: Race) -> Raced:
                 if loaded.record.samples and loaded.job.number not in results:
                     _leave(bench, loaded, results)
     except DeviceError as error:
-        return Raced((), str(error), broken=True)
+        return FinalistsTimed((), str(error), broken=True)
     except PortatileError as error:
-        return Raced((), str(error))
+        return FinalistsTimed((), str(error))
     decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= ranking.LEAST_ROUNDS
     ordered = (results[entry.number] for entry in job.entries if entry.number in results)
     if decided:
-        return Raced(tuple(ordered))
-    return Raced(tuple(outcome for outcome in ordered if outcome.status != "ok"))  # undecided; failures count anyway
+        return FinalistsTimed(tuple(ordered))
+    return FinalistsTimed(tuple(outcome for outcome in ordered if outcome.status != "ok"))  # undecided; failures count anyway
 
 
 def _least(entries: Sequence[Evaluate]) -> float:

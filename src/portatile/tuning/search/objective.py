@@ -22,7 +22,7 @@ LOAD = 0.5
 
 
 @dataclass(frozen=True)
-class _Scored:
+class _ScoredTrial:
     """A trial as a strategy sees it where the objective is not time."""
 
     config: Config
@@ -74,7 +74,7 @@ class Goal:
 
     def as_finished(self, trial: Trial) -> Finished:
         """The trial in the form that a strategy is sent."""
-        return trial if self.is_time else _Scored(trial.config, self.score(trial))
+        return trial if self.is_time else _ScoredTrial(trial.config, self.score(trial))
 
     def _no_power(self) -> UsageError:
         reason = "there is no energy to minimise; that takes an NVIDIA GPU whose driver answers. Use the objective 'time'"

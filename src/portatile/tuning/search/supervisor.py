@@ -23,14 +23,14 @@ from portatile.tuning.protocol import (
     Case,
     Cases,
     CasesLoaded,
+    DeviceOpened,
+    DeviceRefused,
     Evaluate,
     Evaluated,
+    FinalistsTimed,
     Open,
-    Opened,
     PhaseEntered,
     Race,
-    Raced,
-    Refused,
     Reply,
 )
 from portatile.tuning.search import compile_workers, external_failures
@@ -82,7 +82,7 @@ class Supervisor:
         self._waking = WakingTime()
         self._compiling = False
         self._info: DeviceInfo | None = None
-        self._raced: Raced | None = None
+        self._raced: FinalistsTimed | None = None
         self.loading = 0.0  # seconds in which the timing worker had the operands in the device's memory
         self.best: float | None = None
         self.screen = Screen()
@@ -177,7 +177,7 @@ class Supervisor:
             self._timer = None
         return self._timer is None or self._timer.variant is None
 
-    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float = 0.0) -> Raced:
+    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float = 0.0) -> FinalistsTimed:
         """Hold the final comparison of these variants; ``best`` is what each took so far. The timing worker must be free."""
         timing = self.setup.timing
         contenders = tuple(Evaluate(v.number, v.sources, v.parts, timing, b) for v, b in zip(entries, best, strict=True))
@@ -272,7 +272,7 @@ class Supervisor:
 
     def _handle(self, child: WorkerProcess, reply: Reply) -> None:
         match reply:
-            case Opened(info):
+            case DeviceOpened(info):
                 if child is self._timer:
                     child.deadline = math.inf
                     self._info = info
@@ -290,7 +290,7 @@ class Supervisor:
                 self._failed_starts = 0
                 self.loading = time.monotonic() - child.since
                 child.rest()
-            case Refused(name, message):
+            case DeviceRefused(name, message):
                 kind = getattr(errors, name, DeviceError)
                 raise (kind if issubclass(kind, PortatileError) else DeviceError)(message)
             case PhaseEntered(phase, expected):
@@ -310,7 +310,7 @@ class Supervisor:
                 self._finish(reply)
                 if reply.broken:
                     self._replace_failed(child, "crash", "")
-            case Raced():
+            case FinalistsTimed():
                 self._deadlines.learn(child)
                 child.rest()
                 self._raced = reply
@@ -334,7 +334,7 @@ class Supervisor:
         self._selector.unregister(child.replies)
         variant, failure = child.variant, WorkerFailure.end(child, status, reason)
         if variant is not None and variant.number == _RACE:
-            self._raced = Raced((), failure.race_message)
+            self._raced = FinalistsTimed((), failure.race_message)
         elif variant is not None and self._is_fault_of_variant(child, variant, failure):
             self._fail(child, variant, failure)
         elif variant is not None and child is self._timer:

@@ -28,16 +28,16 @@ from portatile.tuning.protocol import (
     Built,
     Cases,
     CasesLoaded,
+    DeviceOpened,
+    DeviceRefused,
     Evaluate,
     Evaluated,
+    FinalistsTimed,
     Frames,
     Open,
-    Opened,
     Phase,
     PhaseEntered,
     Race,
-    Raced,
-    Refused,
     Reply,
     Request,
 )
@@ -61,14 +61,14 @@ def main(reply_descriptor: int) -> None:
     assert isinstance(first, Open)
     try:
         session: _Timing | _Compiling = _Compiling(first, first.compiles, send) if first.compiles else _Timing(first, send)
-        send(Opened(session.info))
+        send(DeviceOpened(session.info))
         while True:
             answer = session.answer(inbox.get())
             send(answer)
-            if isinstance(answer, Evaluated | Raced) and answer.broken:
+            if isinstance(answer, Evaluated | FinalistsTimed) and answer.broken:
                 return
     except PortatileError as error:
-        send(Refused(type(error).__name__, str(error)))
+        send(DeviceRefused(type(error).__name__, str(error)))
 
 
 class _Timing:
