@@ -181,6 +181,8 @@ def _readable(tensor: Tensor) -> Tensor:
     """A matrix whose rows or columns are contiguous, a copy if need be; raises ArgumentError for fewer dimensions."""
     if tensor.ndim < 2:
         raise ArgumentError(f"a tensor of shape {tuple(tensor.shape)}; pass a matrix or a stack of them")
+    if tensor.layout is not torch.strided:
+        raise ArgumentError(f"a tensor of layout {tensor.layout}; pass a dense one, such as tensor.to_dense()")
     rows, columns = tensor.stride()[-2:]
     return tensor if (columns == 1 and rows >= tensor.shape[-1]) or (rows == 1 and columns >= tensor.shape[-2]) else tensor.contiguous()
 

@@ -324,3 +324,8 @@ def test_the_other_routines_take_tensors_of_the_host() -> None:
 def test_tensors_of_the_host_that_do_not_fit_are_refused(tensor: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         portatile.matmul(torch.ones(2, 2), torch.ones(2, 2), out=tensor)
+
+
+def test_operators_refuse_tensors_without_strides() -> None:
+    with pytest.raises(ArgumentError, match="to_dense"):
+        portatile_torch.matmul(torch.ones(2, 2).to_sparse(), torch.ones(2, 2))
