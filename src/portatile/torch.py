@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 
 from portatile.arguments.axes import Boundary
 from portatile.arguments.checks import Precision, SolvePrecision
+from portatile.dtypes import RESULTS
 from portatile.errors import ArgumentError
 from portatile.routines import convolve as _convolve
 from portatile.routines import gemm as _gemm
@@ -199,7 +200,11 @@ def _gemm_shape(
     precision: str | None = None,
 ) -> Tensor:
     stack = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return a.new_empty((*stack, _size(a.shape, trans_a)[0], _size(b.shape, trans_b)[1]))
+    (m, k), (inner, n) = _size(a.shape, trans_a), _size(b.shape, trans_b)
+    if k != inner:
+        raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {inner} x {n}: the inner dimensions differ")
+    possible = [getattr(torch, name) for name in RESULTS.get(str(a.dtype).removeprefix("torch."), ())] or [a.dtype]
+    return a.new_empty((*stack, m, n), dtype=c.dtype if c is not None and c.dtype in possible else possible[0])
 
 
 def _gemm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

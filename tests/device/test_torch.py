@@ -354,3 +354,14 @@ def test_complex_solutions_have_gradients(place: tuple[str, str | None], how: st
     assert torch.autograd.gradcheck(
         lambda a, b: portatile_torch.trsm(a, b, side=side, uplo=uplo, trans=trans, alpha=0.5, device=place[1]), (a, b)
     )
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "int8", "float8_e4m3fn", "complex64"])
+def test_shapes_alone_have_the_dtype_of_the_product(place: tuple[str, str | None], name: str) -> None:
+    kind = getattr(torch, name)
+    a, b = (torch.ones(shape, device=place[0]).to(kind) for shape in ((2, 16), (16, 3)))
+    expected = portatile_torch.matmul(a, b, device=place[1])
+    result = portatile_torch.matmul(a.to("meta"), b.to("meta"))
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    with pytest.raises(ArgumentError, match="inner dimensions"):
+        portatile_torch.matmul(a.to("meta"), a.to("meta"))
