@@ -244,6 +244,10 @@ def iinfo(type: Any, /) -> Any:
     return np.iinfo(type.dtype if isinstance(type, Buffer) else type)
 
 
+def __dir__() -> list[str]:
+    return [*__all__, *__array_namespace_info__().dtypes(), "__array_api_version__", "__array_namespace_info__"]
+
+
 def __array_namespace_info__() -> _Info:
     """Devices, dtypes and capabilities, as the standard asks for them."""
     return _Info()

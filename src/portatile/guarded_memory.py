@@ -74,6 +74,8 @@ class GuardedMemory:
 
     def _differing(self, raw: NDArray[np.uint8], phase: int) -> NDArray[Any]:
         """Places that do not hold the canary, whose first byte is its word's byte number ``phase``."""
+        if phase == 0 and raw.size % 4 == 0 and not np.any(raw.view("<u4") != int.from_bytes(self._word, "little")):
+            return np.empty(0, np.intp)  # as nearly always, in a tenth of the time
         word = np.roll(np.frombuffer(self._word, np.uint8), -phase)
         expected = np.tile(word, -(-raw.size // word.size))[: raw.size]  # numpy.resize takes 300 times as long
         return np.flatnonzero(raw != expected)

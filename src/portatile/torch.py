@@ -1,8 +1,8 @@
 """The routines as PyTorch operators: ``torch.compile`` traces them, autograd differentiates them, ``torch.library.opcheck`` accepts them.
 
 Import this module to register the operators ``gemm``, ``trsm``, ``convolve1d`` and ``convolve3d_separable`` in ``torch.ops.portatile``;
-the functions here call them. Tensors are float32 or float64. CUDA tensors are computed where they lie, on PyTorch's current stream; CPU
-tensors by the device that ``device`` selects, from their own memory.
+the functions here call them. Tensors are float32 or float64; of products and ``trsm`` they may be complex. CUDA tensors are computed
+where they lie, on PyTorch's current stream; CPU tensors by the device that ``device`` selects, from their own memory.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from torch.autograd import forward_ad
 
 from portatile.arguments.axes import Boundary
 from portatile.arguments.checks import Precision, SolvePrecision
+from portatile.dtypes import RESULTS
 from portatile.errors import ArgumentError
 from portatile.routines import convolve as _convolve
 from portatile.routines import gemm as _gemm
 from portatile.routines import triangular as _triangular
 
-_OTHER = {"N": "T", "T": "N", "C": "N"}
+_Operand = tuple[Tensor, str]  # op(x) of a product: x and the letter
 _ADJOINT = {"periodic": "periodic", "zero": "zero", "grow": "shrink", "shrink": "grow"}  # of a boundary
 
 
 def matmul(a: Tensor, b: Tensor, *, precision: Precision | None = None, device: str | None = None) -> Tensor:
     """``portatile.matmul`` with gradients: the product of ``a`` (m x k) and ``b`` (k x n), of stacks of them, or with vectors.
 
-    Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
+    Tensors are float32, float64, complex64 or complex128. The products that compute gradients have the same ``precision``.
     Raises ArgumentError for tensors that do not fit together.
     """
     if not a.ndim or not b.ndim:
@@ -52,7 +53,7 @@ def gemm(
 ) -> Tensor:
     """``portatile.gemm`` with gradients of ``a``, ``b`` and ``c``: a new tensor with ``alpha * op(a) @ op(b) + beta * c``.
 
-    Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
+    Tensors are float32, float64, complex64 or complex128. The products that compute gradients have the same ``precision``.
     Raises ArgumentError for tensors that do not fit together.
     """
     if beta != 0 and c is None:
@@ -74,7 +75,7 @@ def trsm(
 ) -> Tensor:
     """``portatile.trsm`` with gradients of ``a`` (its triangle) and ``b``: a new tensor with the solution.
 
-    Tensors are float32 or float64. The products that compute gradients have the same ``precision``.
+    Tensors are float32, float64, complex64 or complex128. The products that compute gradients have the same ``precision``.
     Raises ArgumentError for tensors that do not fit together.
     """
     matrix = b if b.ndim != 1 else b[:, None] if side == "L" else b[None]
@@ -181,6 +182,8 @@ def _readable(tensor: Tensor) -> Tensor:
     """A matrix whose rows or columns are contiguous, a copy if need be; raises ArgumentError for fewer dimensions."""
     if tensor.ndim < 2:
         raise ArgumentError(f"a tensor of shape {tuple(tensor.shape)}; pass a matrix or a stack of them")
+    if tensor.layout is not torch.strided:
+        raise ArgumentError(f"a tensor of layout {tensor.layout}; pass a dense one, such as tensor.to_dense()")
     rows, columns = tensor.stride()[-2:]
     return tensor if (columns == 1 and rows >= tensor.shape[-1]) or (rows == 1 and columns >= tensor.shape[-2]) else tensor.contiguous()
 
@@ -197,7 +200,11 @@ def _gemm_shape(
     precision: str | None = None,
 ) -> Tensor:
     stack = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return a.new_empty((*stack, _size(a.shape, trans_a)[0], _size(b.shape, trans_b)[1]))
+    (m, k), (inner, n) = _size(a.shape, trans_a), _size(b.shape, trans_b)
+    if k != inner:
+        raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {inner} x {n}: the inner dimensions differ")
+    possible = [getattr(torch, name) for name in RESULTS.get(str(a.dtype).removeprefix("torch."), ())] or [a.dtype]
+    return a.new_empty((*stack, m, n), dtype=c.dtype if c is not None and c.dtype in possible else possible[0])
 
 
 def _gemm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -206,20 +213,32 @@ def _gemm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.third = None if c is None else c.shape
 
 
+def _turned(operand: _Operand, trans: str) -> _Operand:
+    """The transpose (T) or conjugate transpose (C) of op(x), as a tensor and the letter of its own op."""
+    tensor, own = operand
+    if not tensor.is_complex():
+        return tensor, "T" if own == "N" else "N"
+    if own == "N":
+        return tensor, trans
+    return (tensor, "N") if own == trans else (tensor.conj(), "N")
+
+
 def _gemm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     a, b = ctx.saved_tensors
     alpha, beta, trans_a, trans_b, device, precision = ctx.rest
 
-    def product(left: Tensor, right: Tensor, trans_left: str, trans_right: str, like: Tensor) -> Tensor:
-        found = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, precision=precision, device=device)
+    def product(first: _Operand, second: _Operand, trans: str, like: Tensor) -> Tensor:
+        """The gradient of ``like`` from that of op(like), which is op(first) @ op(second)."""
+        left, right = (first, second) if trans == "N" else (_turned(second, trans), _turned(first, trans))
+        found = gemm(left[0], right[0], alpha=alpha, trans_a=left[1], trans_b=right[1], precision=precision, device=device)
         return found.sum_to_size(like.shape)
 
-    gradient = gradient.contiguous()
+    given = gradient.contiguous(), "N"
     of_a = of_b = of_c = None
     if ctx.needs_input_grad[0]:
-        of_a = product(gradient, b, "N", _OTHER[trans_b], a) if trans_a == "N" else product(b, gradient, trans_b, "T", a)
+        of_a = product(given, _turned((b, trans_b), "C"), trans_a, a)
     if ctx.needs_input_grad[1]:
-        of_b = product(a, gradient, _OTHER[trans_a], "N", b) if trans_b == "N" else product(gradient, a, "T", trans_a, b)
+        of_b = product(_turned((a, trans_a), "C"), given, trans_b, b)
     if ctx.third is not None and ctx.needs_input_grad[2]:
         of_c = (beta * gradient).sum_to_size(ctx.third)
     return of_a, of_b, of_c, *(None,) * len(ctx.rest)
@@ -247,17 +266,17 @@ def _trsm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    """The gradients of x = alpha M^-1 b, M = op(a), side L: y = M^-T g is that of b over alpha, - y x^T that of M."""
+    """The gradients of x = alpha M^-1 b, M = op(a), side L: y = M^-H g is that of b over alpha, - y x^H that of M."""
     a, x = ctx.saved_tensors
     side, uplo, trans, diag, alpha, device, precision = ctx.rest
-    y = trsm(a, gradient.contiguous(), side=side, uplo=uplo, trans=_OTHER[trans], diag=diag, precision=precision, device=device)
+    inverted, turned = _turned((a, trans), "C")
+    y = trsm(inverted, gradient.contiguous(), side=side, uplo=uplo, trans=turned, diag=diag, precision=precision, device=device)
     of_a = None
     if ctx.needs_input_grad[0]:
-        first, second = (y, x) if side == "L" else (x, y)
-        if trans != "N":  # the transpose of M's
-            first, second = second, first
-        letters = ("N", "T") if side == "L" else ("T", "N")
-        product = gemm(first, second, alpha=-1.0, trans_a=letters[0], trans_b=letters[1], precision=precision, device=device)
+        first, second = ((y, "N"), _turned((x, "N"), "C")) if side == "L" else (_turned((x, "N"), "C"), (y, "N"))
+        if trans != "N":
+            first, second = _turned(second, trans), _turned(first, trans)
+        product = gemm(first[0], second[0], alpha=-1.0, trans_a=first[1], trans_b=second[1], precision=precision, device=device)
         away = 1 if diag == "U" else 0
         of_a = product.tril(-away) if uplo == "L" else product.triu(away)
     return of_a, alpha * y, *(None,) * len(ctx.rest)

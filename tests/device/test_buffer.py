@@ -255,6 +255,8 @@ def test_the_array_api(held: Buffer) -> None:
 
 
 def test_what_the_array_api_says_of_itself(held: Buffer) -> None:
+    assert {"matmul", "float64", "bool"} <= set(dir(array_api))
+    assert not {"np", "sys", "Buffer"} & set(dir(array_api))
     result = held.__array_namespace__().__array_namespace_info__()
     assert held.device in result.devices()
     assert result.default_device() in result.devices()

@@ -163,6 +163,7 @@ kernel void far(global float *a, long place) { a[place] = 1.0f; }
     [
         (["beyond", "--global", "1", "100", "4=ones", "100", "28"], "wrote 28 elements behind a"),
         (["beyond", "--global", "1", "100", "4=ones", "-4", "4"], "wrote 4 elements before a"),
+        (["beyond", "--global", "1", "4", "4=ones", "1000000", "5"], "wrote 5 elements behind a, as far as a[1000004]"),
         (
             ["endless", "--global", "1", "4", "--timeout", "1000ms"],
             "with global size (1, 1, 1) and local size (1, 1, 1) did not end within 1 s",

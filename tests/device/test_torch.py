@@ -324,3 +324,44 @@ def test_the_other_routines_take_tensors_of_the_host() -> None:
 def test_tensors_of_the_host_that_do_not_fit_are_refused(tensor: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         portatile.matmul(torch.ones(2, 2), torch.ones(2, 2), out=tensor)
+
+
+def test_operators_refuse_tensors_without_strides() -> None:
+    with pytest.raises(ArgumentError, match="to_dense"):
+        portatile_torch.matmul(torch.ones(2, 2).to_sparse(), torch.ones(2, 2))
+
+
+def drawn_complex(*shape: int, place: tuple[str, str | None]) -> Any:
+    parts = (drawn(*shape, place=place, seed=seed, gradient=False) for seed in (1, 2))
+    return torch.complex(*parts).requires_grad_()
+
+
+@pytest.mark.parametrize("letters", ["NN", "NC", "TN", "TC", "CT", "CC"])
+def test_complex_products_have_gradients(place: tuple[str, str | None], letters: str) -> None:
+    m, n, k = 3, 2, 4
+    a = drawn_complex(*((m, k) if letters[0] == "N" else (k, m)), place=place)
+    b = drawn_complex(*((k, n) if letters[1] == "N" else (n, k)), place=place)
+    assert torch.autograd.gradcheck(
+        lambda a, b: portatile_torch.gemm(a, b, alpha=1.5, trans_a=letters[0], trans_b=letters[1], device=place[1]), (a, b)
+    )
+
+
+@pytest.mark.parametrize("how", ["LLN", "LUT", "RLC", "RUT", "LLC"])
+def test_complex_solutions_have_gradients(place: tuple[str, str | None], how: str) -> None:
+    side, uplo, trans = how
+    a = (drawn_complex(3, 3, place=place) + 3 * torch.eye(3, device=place[0])).detach().requires_grad_()
+    b = drawn_complex(*((3, 2) if side == "L" else (2, 3)), place=place)
+    assert torch.autograd.gradcheck(
+        lambda a, b: portatile_torch.trsm(a, b, side=side, uplo=uplo, trans=trans, alpha=0.5, device=place[1]), (a, b)
+    )
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "int8", "float8_e4m3fn", "complex64"])
+def test_shapes_alone_have_the_dtype_of_the_product(place: tuple[str, str | None], name: str) -> None:
+    kind = getattr(torch, name)
+    a, b = (torch.ones(shape, device=place[0]).to(kind) for shape in ((2, 16), (16, 3)))
+    expected = portatile_torch.matmul(a, b, device=place[1])
+    result = portatile_torch.matmul(a.to("meta"), b.to("meta"))
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    with pytest.raises(ArgumentError, match="inner dimensions"):
+        portatile_torch.matmul(a.to("meta"), a.to("meta"))

@@ -11,7 +11,7 @@ import pytest
 from portatile.cli import main, run
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.measure import isolated_run
-from portatile.records import Source
+from portatile.records import Entry, Source
 from support.ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
@@ -66,8 +66,21 @@ def test_integers_are_shown_with_all_digits() -> None:
 
 
 def test_what_may_keep_a_kernel_from_ending_is_told() -> None:
-    task = {text: isolated_run._hint_on_hang(Source("k.cl", text)) for text in ("barrier(CLK_LOCAL_MEM_FENCE);", "for (;;) {}")}
-    assert list(task.values()) == ["does every work-item of a group reach each barrier? ", ""]
+    def hint(text: str, group: int) -> str:
+        task = isolated_run.KernelRun(Source("k.cl", text), Entry("k", "k"), [], (8, 1, 1), (group, 1, 1), 0)
+        return isolated_run._hint_on_hang(task)
+
+    waits = "barrier(CLK_LOCAL_MEM_FENCE);"
+    assert [hint(waits, 8), hint(waits, 1), hint("for (;;) {}", 8)] == ["does every work-item of a group reach each barrier? ", "", ""]
+
+
+def test_the_array_of_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "one.cl"
+    path.write_text("kernel void one(global float *x) { x[0] = 1; }")
+    assert main(["run", str(path), "one", "--global", "1", "a.npy"]) == 2
+    assert "the array of that file is @a.npy" in capsys.readouterr().err
+    assert main(["run", str(path), "one", "--global", "1"]) == 2
+    assert "takes 1 argument, not 0" in capsys.readouterr().err
 
 
 def test_a_function_that_is_no_kernel_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

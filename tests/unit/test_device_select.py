@@ -147,3 +147,10 @@ def test_only_those_are_asked_who_may_have_the_device(install: Install, monkeypa
     monkeypatch.setattr(device, "_surveys", {"cuda": Survey((GPU,), ())})
     assert device.get() is GPU
     assert set(device._surveys) == {"cuda"}
+
+
+@pytest.mark.parametrize("word", ["pocl", "EPYC", "cpu", "opencl", "portable computing", " OpenCL:1:0 "])
+def test_a_stored_device_is_meant_by_the_words_that_select_one(word: str) -> None:
+    assert device.matches(CPU.info, word)
+    assert not device.matches(GPU.info, word)
+    assert device.matches(CPU.info, word, ids=False) == ("1:0" not in word)

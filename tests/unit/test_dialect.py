@@ -161,6 +161,15 @@ def test_excerpts_are_the_users_lines(tmp_path: Path) -> None:
     assert result[result.index(f"  {lines[5]}") + 1].strip() != "^", "what the caret was under is the macro's"
 
 
+def test_an_excerpt_of_a_long_line_is_what_is_around_the_place() -> None:
+    text = "float x = " + "1 + " * 100 + "wrong" + " + 1" * 100 + ";"
+    _, excerpt, caret = excerpts.restored(f"error: k.cl:1:{text.index('wrong') + 1}: undeclared", text, "k.cl").splitlines()
+    assert len(excerpt) < 220
+    assert excerpt[caret.index("^") :].startswith("wrong")
+    assert excerpt.startswith("  ...")
+    assert excerpt.endswith("...")
+
+
 def test_messages_without_an_excerpt_get_one() -> None:
     """As PoCL's; the place in a line is under the caret."""
     text = "kernel void k(global int *x) {\n\tx[0] = gone;\n}"

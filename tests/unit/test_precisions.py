@@ -56,6 +56,10 @@ def test_explain_says_where_the_native_product_runs():
     assert "native product" in portatile.explain("gemm", dtype="float16", m=8, n=8, k=8, precision="emulated").explanation
 
 
+def test_explain_says_that_the_routine_matmul_is_another_workload():
+    assert "computes by gemm" in portatile.explain("matmul", m=8, n=8, k=8).explanation
+
+
 def test_an_epilogue_says_what_computes_its_product():
     """Bias and activation follow an emulated product; vectors of scales go with the native one, which is said."""
     sizes = {"m": 8, "n": 8, "k": 8}

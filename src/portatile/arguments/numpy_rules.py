@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portatile.arguments import axes, matrices, stacks
-from portatile.arguments.checks import check_writable
+from portatile.arguments.checks import FACTORS, check_dtype, check_writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.arguments.promotion import multiplied_in
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
@@ -51,6 +51,8 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
     library = _library(array_a, array_b, target)
     result_name = dtype_name or (None if library is None or target is None else _name(library.dtype(target)))
     dtype = None if library is None else multiplied_in(library.dtype(array_a), library.dtype(array_b), result_name, dtype_name is not None)
+    if dtype is None and library is not None:
+        _blame(library, array_a, array_b)
     if library is None or dtype is None:  # the routine takes or refuses them
         return None if array_a is a and array_b is b and target is out else Conversion((array_a, array_b), target, _unchanged)
     shapes = _shapes(tuple(array_a.shape), tuple(array_b.shape))
@@ -73,6 +75,14 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
 
 def _name(dtype: np.dtype[Any] | None) -> str:
     return "" if dtype is None else name_of(dtype)
+
+
+def _blame(library: Converter, a: Any, b: Any) -> None:
+    """Raise ArgumentError for the operand that is of no dtype which is multiplied, where the other one is."""
+    own = [library.dtype(array) for array in (a, b)]
+    unknown = [multiplied_in(dtype, dtype) is None for dtype in own]
+    if unknown == [False, True] and own[1] is not None:
+        check_dtype(own[1], "b", FACTORS)
 
 
 def _unchanged(result: Any) -> Any:

@@ -39,7 +39,8 @@ def arguments(entry: Entry, words: tuple[str, ...], seed: int) -> list[KernelArg
     """The arguments in order. Raises ArgumentError with the kernel's signature where the words do not match it."""
     if len(words) != len(entry.parameters):
         hint = "; several sizes of --global or --local are one word: 64,32" if len(words) > len(entry.parameters) else ""
-        raise ArgumentError(f"{entry.signature} takes {len(entry.parameters)} arguments, not {len(words)}{hint}")
+        count = len(entry.parameters)
+        raise ArgumentError(f"{entry.signature} takes {count} argument{'s' if count != 1 else ''}, not {len(words)}{hint}")
     rng = np.random.default_rng(seed)
     parsed = []
     for parameter, word in zip(entry.parameters, words, strict=True):
@@ -80,7 +81,8 @@ def _count(text: str) -> int:
     try:
         count = math.prod(int(part) for part in text.split("x"))
     except ValueError:
-        raise ValueError(f"{text!r} is no count of elements, such as 4096 or 64x64") from None
+        hint = f"; the array of that file is @{text}" if text.endswith(".npy") else ""
+        raise ValueError(f"{text!r} is no count of elements, such as 4096 or 64x64{hint}") from None
     if count < 1:
         raise ValueError("sizes must be positive")
     return count

@@ -110,7 +110,7 @@ def store(exists: bool = False) -> Option:
     )
 
 
-def selection(device: str = "Only devices whose id, name or platform contains this, in any case.") -> Option:
+def selection(device: str = "Only devices of this back end or kind, or whose id, name, vendor or platform contains this.") -> Option:
     """``--workload`` and ``--device``, which choose among results."""
 
     def add(command: Any) -> Any:

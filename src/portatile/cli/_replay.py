@@ -10,6 +10,7 @@ import click
 
 from portatile.cli import _console, _options
 from portatile.cli._workloads import WorkloadGroup
+from portatile.device import matches
 from portatile.errors import UsageError
 from portatile.kernel import PREFIX
 from portatile.records import Problem
@@ -42,9 +43,8 @@ def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool =
 
 
 def _fits(recording: replay.Recording, problem: Problem | None, device: str | None) -> bool:
-    names = (recording.device.id, recording.device.name, recording.device.platform)
     same = problem is None or _named_part(recording.problem) == _named_part(problem)
-    return same and (device is None or any(device.lower() in name.lower() for name in names))
+    return same and (device is None or matches(recording.device, device))
 
 
 def _named_part(problem: Problem) -> tuple[object, ...]:

@@ -181,8 +181,7 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
     """Print the regrets of a store's results, for each workload of this package and each device."""
     pairs: dict[tuple[str, str], DeviceInfo] = {}
     for trial in store.leaders(workload):
-        names = (trial.device.id, trial.device.name, trial.device.platform)
-        if trial.problem.workload in workloads.names() and (device is None or any(device.lower() in name.lower() for name in names)):
+        if trial.problem.workload in workloads.names() and (device is None or devices.matches(trial.device, device)):
             pairs.setdefault((trial.problem.workload, device_key(trial.device)), trial.device)
     documents = []
     for place, ((name, _), info) in enumerate(sorted(pairs.items())):

@@ -27,7 +27,7 @@ from portatile.workloads import precisions, speeds
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, metavar="[FILE.json]...", type=click.Path(path_type=Path))
 @click.option("--format", "kind", type=_options.OneOf(["kernels", "t4"]), default="kernels", show_default=True, help="What to write.")
-@_options.selection("Only this device, by its id here, or those whose name or platform contains this, in any case.")
+@_options.selection("Only this device, by its id here, or those of this back end or kind, or whose name, vendor or platform contains this.")
 @click.option("--problem", "options", multiple=True, metavar="SIZES", help="Only this problem of --workload, tuned or not; repeat.")
 @click.option("--dtype", default=None, help="Only this element type.")
 @_options.store(exists=True)
@@ -176,4 +176,4 @@ def _chooser(device: str | None) -> Callable[[DeviceInfo], bool]:
         if candidate.info.id == device.strip().lower():
             key = device_key(candidate.info)
             return lambda info: device_key(info) == key
-    return lambda info: any(device.lower() in text.lower() for text in (info.name, info.platform))
+    return lambda info: devices.matches(info, device, ids=False)

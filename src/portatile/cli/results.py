@@ -12,6 +12,7 @@ import msgspec
 
 from portatile import workloads
 from portatile.cli import _console, _formatting, _options
+from portatile.device import matches
 from portatile.errors import PortatileError, UnknownNameError, UsageError
 from portatile.formatting import duration, spelled
 from portatile.kernel.definition import PREFIX as OWN
@@ -65,7 +66,7 @@ def command(
         where = store.path
     if workload is not None and not trials and workload not in workloads.names():
         raise UnknownNameError("workload", workload, workloads.names())
-    chosen = [trial for trial in trials if device is None or _is_on(trial, device)]
+    chosen = [trial for trial in trials if device is None or matches(trial.device, device)]
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(chosen), indent=1 if chosen else 0))
     elif not chosen:
@@ -83,16 +84,12 @@ def _forget(path: Path | None, workload: str | None, device: str | None, shown: 
     if workload is None and device is None:
         raise UsageError("--forget needs WORKLOAD, --device or both; to forget everything, remove the file that `portatile doctor` names")
     with ResultStore(path) if path is not None else ResultStore.default() as store:
-        chosen = [trial for trial in store.trials(Query(workload=workload)) if device is None or _is_on(trial, device)]
+        chosen = [trial for trial in store.trials(Query(workload=workload)) if device is None or matches(trial.device, device)]
         if workload is not None and not chosen and workload not in workloads.names():
             raise UnknownNameError("workload", workload, workloads.names())
         places = {(trial.problem.key, device_key(trial.device)): trial for trial in chosen}
         removed = sum(store.remove(Query(problem=trial.problem, device=trial.device)) for trial in places.values())
         _console.out.print(f"removed {_console.counted(removed, 'trial')} from {store.path}", markup=False)
-
-
-def _is_on(trial: Trial, device: str) -> bool:
-    return any(device.lower() in text.lower() for text in (trial.device.id, trial.device.name, trial.device.platform))
 
 
 def _groups(trials: list[Trial]) -> list[list[Trial]]:

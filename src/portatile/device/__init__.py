@@ -39,6 +39,7 @@ __all__ = [
     "devices",
     "findings",
     "get",
+    "matches",
     "private_caches",
     "several",
     "target",
@@ -199,6 +200,16 @@ def check(selector: object, lists: tuple[type, ...] = ()) -> None:
         several = ", several by a list of ids" if lists else ""
         given = f"{type(selector).__name__} {selector!r}"
         raise ArgumentError(f"name a device by its id, such as 'opencl:0:0' (device.info.id){several}, not by {given}")
+
+
+def matches(info: DeviceInfo, word: str, ids: bool = True) -> bool:
+    """Whether a word means a device, here or of a stored result: its back end or kind, or a part of its name, vendor, platform or id.
+
+    Without ``ids`` the id does not count: other machines give it to other devices.
+    """
+    word = word.strip().lower()
+    own = (*_names(info), info.id) if ids else _names(info)
+    return word in (info.backend, info.kind) or any(word in text.lower() for text in own)
 
 
 def _names(info: DeviceInfo) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ _BARE = re.compile(r"^(?:fatal )?(?:error|warning|note): (?P<file>\S.*?):(?P<lin
 _DIRECTIVE = re.compile(r'^\s*#\s*line\s+(?P<line>\d+)(?:\s+"(?P<file>(?:\\.|[^"\\])*)")?')
 _CARET = re.compile(r"^\s*\^\s*$")
 _WORD = re.compile(r"\w+|\S")
+_WIDEST = 200  # columns of an excerpt
 
 
 def restored(log: str, text: str, file: str) -> str:
@@ -25,21 +26,25 @@ def restored(log: str, text: str, file: str) -> str:
         if head is not None:
             own = known.get((head["file"], int(head["line"])))
         elif own is not None and _CARET.match(line) and lines:
-            translated, lines[-1] = lines[-1], f"  {own.rstrip()}"
-            place = _place(translated, line.index("^"), own)
-            if place is None:
-                continue
-            line = _caret(own, place)
+            translated = lines.pop()
+            lines += _excerpt(own, _place(translated, line.index("^"), own))
+            continue
         lines.append(line)
         bare = _BARE.match(line)
         if bare is not None and (text_there := known.get((bare["file"], int(bare["line"])))) is not None:
-            lines += [f"  {text_there.rstrip()}", _caret(text_there, int(bare["column"]) - 1)]
+            lines += _excerpt(text_there, int(bare["column"]) - 1)
     return "\n".join(lines)
 
 
-def _caret(line: str, place: int) -> str:
-    """The line below one of the text, which points to a place in it."""
-    return "  " + "".join("\t" if letter == "\t" else " " for letter in line[:place]) + "^"
+def _excerpt(line: str, place: int | None) -> list[str]:
+    """A line of the text, of a long one what is around the place, and one below it that points to the place, if that is known."""
+    first = max((place or 0) - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
+    before, behind = "..." if first else "", "..." if len(line.rstrip()) > first + _WIDEST else ""
+    excerpt = f"  {before}{line[first : first + _WIDEST].rstrip()}{behind}"
+    if place is None:
+        return [excerpt]
+    gap = "".join("\t" if letter == "\t" else " " for letter in line[first:place])
+    return [excerpt, f"  {' ' * len(before)}{gap}^"]
 
 
 def _lines(text: str, file: str) -> dict[tuple[str, int], str]:

@@ -34,6 +34,7 @@ from portatile.records import DeviceInfo, Entry, Parameter, Size3, Source
 from portatile.user_warnings import in_a_line
 
 Array = NDArray[Any]
+_REACH = 8 * MARGIN  # bytes on either side of a buffer in which writes are certainly found, as those of a search's finalists are
 _COMPILE_SECONDS = 600.0  # until the first launch
 
 
@@ -107,9 +108,7 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
             late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
             crashed = f"{task.called}: the process that compiled it", "this may be any kernel of the file; OpenCL C has no recursion"
             _answer(ours, child, _COMPILE_SECONDS, late, crashed)
-            late_run = LaunchError(
-                f"{task.launched} did not end within {timeout:g} s; {_hint_on_hang(task.source)}--timeout allows it more"
-            )
+            late_run = LaunchError(f"{task.launched} did not end within {timeout:g} s; {_hint_on_hang(task)}--timeout allows it more")
             crashed = f"{task.launched}: the process that ran it", "does the kernel reach far outside of its arrays?"
             answer = _answer(ours, child, timeout, late_run, crashed)
         finally:
@@ -120,9 +119,10 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
     return answer
 
 
-def _hint_on_hang(source: Source) -> str:
+def _hint_on_hang(task: KernelRun) -> str:
     """What may keep a kernel from ending, for a message."""
-    return "does every work-item of a group reach each barrier? " if "barrier" in source.text else ""
+    waits = "barrier" in task.source.text and math.prod(task.local_size) > 1
+    return "does every work-item of a group reach each barrier? " if waits else ""
 
 
 def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, late: PortatileError, crashed: tuple[str, str]) -> object:
@@ -158,7 +158,7 @@ def measured(task: KernelRun, target: Device, begin: Callable[[], None] = lambda
             if argument.form is not None:
                 memory: Memory = stack.enter_context(target.image_of(argument.form))
             else:
-                guard = stack.enter_context(GuardedMemory(target, queue, array.nbytes, MARGIN))
+                guard = stack.enter_context(GuardedMemory(target, queue, array.nbytes, _REACH))
                 guards[name], memory = (guard, array.itemsize), guard.memory
             queue.upload(memory, array)
             arguments.append(memory)

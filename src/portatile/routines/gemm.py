@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy import ndarray
 
-from portatile.runtime.host.numpy_products import PLAIN
+from portatile.runtime.host.numpy_products import HOST, PLAIN
 from portatile.runtime.host.numpy_products import product as numpy_product
 from portatile.runtime.host.numpy_products import scaled as numpy_scaled
 from portatile.runtime.repeated.replayed import replays_of
@@ -82,7 +82,11 @@ def matmul(
             product = _MATMULS.make((a, b), PLAIN, _AS_THEY_ARE, device)
             if product is not None:
                 return product
-    return _further_product(a, b, out, dtype, precision, device)  # type: ignore[no-any-return]
+        if type(a) in HOST and device is None:
+            product = _converted().product(a, b, out)
+            if product is not None:
+                return product
+    return _products().matmul(a, b, out, dtype, precision, device)  # type: ignore[no-any-return]
 
 
 def gemm(
@@ -145,15 +149,6 @@ def gemm(
             if product is not None:
                 return product
     return _products().gemm(arrays, factors, trans, dtype, precision, out, device)  # type: ignore[no-any-return]
-
-
-def _further_product(a: Any, b: Any, out: Any, dtype: Any, precision: Precision | None, device: Selector | None) -> Any:
-    """``matmul`` of what ``numpy_products`` and the replays have left: by NumPy once it is converted, where it is small, or on a device."""
-    if dtype is None and precision is None and device is None:
-        product = _converted().product(a, b, out)
-        if product is not None:
-            return product
-    return _products().matmul(a, b, out, dtype, precision, device)
 
 
 @cache

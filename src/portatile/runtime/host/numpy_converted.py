@@ -15,7 +15,6 @@ from portatile.arguments.promotion import multiplied_in
 from portatile.dtypes import ELEMENTS, RESULTS, name_of
 from portatile.runtime.host import numpy_products
 
-_HOST = frozenset((np.ndarray, list, tuple))  # the types of operands that are handled here
 _MOST = 256  # pairs of dtypes that are remembered; entries along a dimension of lists
 _CONVERTING = 8  # multiply-adds that take as long as converting an element
 _LAUNCHES = 2  # launches in whose time a device does no better: it converts too, or its kernels for these types are slower than BLAS
@@ -38,7 +37,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
 
     For calls that name no device.
     """
-    if type(a) not in _HOST or type(b) not in _HOST:
+    if type(a) not in numpy_products.HOST or type(b) not in numpy_products.HOST:
         return None
     if type(a) is type(b) is np.ndarray and a.dtype is b.dtype and a.dtype in numpy_products.DTYPES:
         return None  # ``numpy_products`` has looked at them

@@ -28,6 +28,7 @@ _MOST = 4096  # entries of each table below
 _TINY = 1 << 14  # multiply-adds
 _LETTERS = ("N", "T", "C")
 PLAIN = (1.0, 0.0)  # factors of a product
+HOST = frozenset((ndarray, list, tuple))  # the types of operands that are computed here, or once they are converted
 _MODERATE = float(np.finfo(np.float32).max)  # factors beyond it are left to the routine, as kernels take them in the type of the matrices
 
 DTYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))

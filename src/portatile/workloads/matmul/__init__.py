@@ -84,6 +84,10 @@ class Matmul(Workload):
     sizes: Mapping[str, str] = {"m": "rows of A and C", "n": "columns of B and C", "k": "columns of A and rows of B"}
     operands = (Operand("a"), Operand("b"), Operand("c", "out"))
 
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """Which workload the routine of the same name has."""
+        return "this is the teaching workload: portatile.matmul computes by gemm, which explain('gemm', ...) tells of"
+
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """A is m x k, B k x n, C m x n."""
         m, n, k = self._mnk(problem)
