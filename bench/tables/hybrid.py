@@ -14,6 +14,9 @@ from recorded import Picture, Run, Table, markdown, runs
 _HEAD = "devices", "ms", "predicted, ms", "off by", "over the best", "of the sum", "over one core", "shares", "host", "commit"
 
 
+_ROUND = 1e3  # from which on a figure has all its digits before the point
+
+
 def from_results(folder: Path) -> Iterator[Table | Picture]:
     """Of each problem the newest run on each set of devices and host; the picture: of the newest run, with several GPUs if there is one."""
     found = runs("hybrid", folder)
@@ -52,12 +55,15 @@ def _named(run: Run, devices: str) -> str:
 def _rows(run: Run, case: Any) -> Iterator[list[str]]:
     for row in _measured(case):
         assert row.seconds is not None
-        predicted = "" if row.predicted is None else f"{1e3 * row.predicted:.3g}"
+        predicted = "" if row.predicted is None else _short(1e3 * row.predicted)
         off = "" if row.off is None else f"{100 * row.off:+.0f} %"
-        ratios = ["" if one is None else f"{one:.3g}" for one in (row.best_speedup, row.efficiency, row.core_speedup)]
+        ratios = ["" if one is None else _short(one) for one in (row.best_speedup, row.efficiency, row.core_speedup)]
         host = f"{run.document['cores']} cores"
-        time = f"{1e3 * row.seconds / row.part:.3g}"
-        yield [_named(run, row.devices), time, predicted, off, *ratios, row.shares, host, run.commit]
+        yield [_named(run, row.devices), _short(1e3 * row.seconds / row.part), predicted, off, *ratios, row.shares, host, run.commit]
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < _ROUND else f"{value:.0f}"
 
 
 def _charts(run: Run, case: Any) -> list[Any]:

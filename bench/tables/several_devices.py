@@ -10,7 +10,9 @@ from statistics import median
 from typing import Any
 
 from device_searches import OF_BEST, judged
-from recorded import Run, Table, markdown, processor, runs
+from portatile.figures import svg
+from portatile.figures.bars import BarChart
+from recorded import Picture, Run, Table, markdown, processor, runs
 
 _BEGINS = {
     "host": "on the host",
@@ -19,6 +21,7 @@ _BEGINS = {
     "b on the last GPU": "A on one GPU, B on the other",
 }
 _CROSSED = re.compile(r"([\d.e+]+) GB crossed the links")  # in what a call says of itself
+_PAIR = 2  # GPUs of the picture
 _LEAST = 3  # samples of a way; of one with fewer the time had run out before it was ready
 
 
@@ -51,10 +54,14 @@ _SEARCHES = (
 )
 
 
-def from_results(folder: Path) -> Iterator[Table]:
-    """The newest run of each case on each set of devices, whole and in halves, of the copies and links, and of each commit's searches."""
+def from_results(folder: Path) -> Iterator[Table | Picture]:
+    """The newest run of each case on each set of devices, whole and in halves, of the copies and links, and of each commit's searches.
+
+    The picture is of the newest run of each case on two GPUs.
+    """
     found = runs("several_devices", folder)
     if found:
+        yield Picture("several-devices.svg", svg.document([_chart(found)]))
         yield from (_cases(found), _halves(found), _copies(found), _all_links(found), _searches(found))
 
 
@@ -63,6 +70,32 @@ def _cases(found: Sequence[Run]) -> Table:
     links = _both_ways(found)
     rows = [row for (case, *_), (run, ways) in newest.items() for row in _rows(run, case, ways, links)]
     return Table("several-devices", markdown(_CASES, rows, numbers=False), frozenset(run.file for run, _ in newest.values()))
+
+
+def _chart(found: Sequence[Run]) -> BarChart:
+    """How many times faster two GPUs are than one: a half on each, from the host, and at most by what their links carry."""
+    pairs = [run for run in found if len([one for one in run.document["devices"] if one["id"].startswith("cuda:")]) == _PAIR]
+    newest: dict[str, tuple[Run, Mapping[str, Any]]] = {}
+    for run in pairs:
+        newest |= {case["case"]: (run, case["ways"]) for case in run.document["cases"] if _enough(case["ways"], "host, GPUs")}
+    links, groups, values = _both_ways(found), list[str](), list[tuple[float | None, ...]]()
+    for case, (run, ways) in newest.items():
+        whole = [way for name, way in ways.items() if name.endswith(" alone") and way["part"] == 1]
+        alone = {place: min(median(way["seconds"]) for way in whole if way["place"] == place) for place in ("host", "device")}
+        halves = alone["device"] / median(ways["device, halves"]["seconds"]) if _enough(ways, "device, halves") else None
+        bound = _links_alone(run, ways["host, GPUs"], links)
+        most = min(alone["host"] / (float(bound) / 1e3), float(_PAIR)) if bound else None
+        groups.append(case)
+        values.append((halves, alone["host"] / median(ways["host, GPUs"]["seconds"]), most))
+    caption = "Two GPUs over one. What begins on the host crosses the links of both: the last bar is what these allow at most, or two."
+    series = "a half on each GPU", "from the host", "from the host at most"
+    names = dict.fromkeys(re.sub(r"NVIDIA | \d+GB.*", "", run.document["devices"][0]["name"]) for run, _ in newest.values())
+    return BarChart(f"Two GPUs over one: {', '.join(names)}", caption, "speed-up", "", tuple(groups), series, tuple(values))
+
+
+def _enough(ways: Mapping[str, Any], name: str) -> bool:
+    """Whether a way was timed often enough."""
+    return name in ways and len(ways[name]["seconds"]) >= _LEAST
 
 
 def _halves(found: Sequence[Run]) -> Table:

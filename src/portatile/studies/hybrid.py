@@ -157,7 +157,7 @@ def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
         total = sum(alone[name] for name in names) if all(name in alone for name in names) else None
         best = rate / max(alone.values()) if alone else None
         row = replace(row, best_speedup=best, core_speedup=rate / core if core else None, efficiency=rate / total if total else None)
-        if not row.predicted or best is None:
+        if not row.predicted or not row.seconds or best is None:
             return row
         return replace(row, off=row.predicted / seconds - 1, predicted_speedup=best * seconds / row.predicted)
 

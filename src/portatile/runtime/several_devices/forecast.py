@@ -131,9 +131,6 @@ def _of_measured(devices: Sequence[Device], task: Shared, together: float, alone
     """The forecast where the seconds of all ``together`` are known: a slower way is timed again while it may be faster."""
     shared, near = ExpectedTime(together, True), _nearby(task, alone)
     keys = {device.info.id: key_of(device, task.problem, f"alone {task.places[device.info.id]}") for device in devices}
-    best = min(near, key=lambda name: _at_best(near[name]), default="")
-    if best and together < _SHORT and not any(one.measured or one.like for one in near.values()):
-        return Forecast(shared, alone, best)
     quickest = _quickest(shared, near)
     if quickest:
         timed = not little and (alone[quickest].measured or alone[quickest].like)  # who was not is timed first
@@ -233,9 +230,13 @@ def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
 
 
 def _quickest(together: ExpectedTime, alone: Mapping[str, ExpectedTime]) -> str:
-    """The device that should compute the problem alone; "" for none. ``together``: the seconds that all of them take at best."""
+    """The device that should compute the problem alone; "" for none. ``together``: the seconds that all of them take at best.
+
+    Where these are few, and none of the devices was timed alone, the best one is.
+    """
     best = min(alone, key=lambda name: _at_best(alone[name]), default="")
-    return best if best and _at_best(alone[best]) <= together.seconds else ""
+    untried = together.measured and together.seconds < _SHORT and not any(one.measured or one.like for one in alone.values())
+    return best if best and (untried or _at_best(alone[best]) <= together.seconds) else ""
 
 
 def _nearby(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, ExpectedTime]:
