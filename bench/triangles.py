@@ -1,12 +1,12 @@
-"""Ways to compute a triangle of C, each forced, by turns beside SYRK's default and cuBLAS's: does the estimate put them in order?
+"""Ways to compute a triangle of C, each forced, by turns beside the default of SYRK or SYR2K and cuBLAS: does the estimate order them?
 
-    python bench/triangles.py --problems 2184x2192:UN,2251x318:UT --dtype float64 --limit 60
+    python bench/triangles.py --problems syrk:2184x2192:UN,syr2k:2251x318:UT --dtype float64 --limit 60
     python bench/triangles.py --draws 20 --seed 5 --sizes 400,4000 --through opencl
 
 The ways are whole tiles of several points, square tiles, quarters of those on the diagonal, tiles that groups share, and a rest in smaller
-tiles (docs/internals/triangles.md): of each kind the --most that the estimate expects the least of. Times are seconds of a call in bursts,
-as in ``level3_gpu.py``, so that a problem should take tens of microseconds; each way is compared with float64 first. In the end stands,
-for each kind and tile, what is measured over what is expected: the estimate is right where these are one number.
+tiles (docs/internals/triangles.md): of each kind the --most that the estimate expects the least of. Times are the device's: through CUDA
+of replayed graphs, through OpenCL as in ``level3_gpu.py``; each way is compared with float64 first. In the end stands, for each kind and
+tile, what is measured over what is expected: the estimate is right where these are one number.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from level3_gpu import Cublas, Cuda, OpenCl, burst, by_turns, expected, operands
 from level3_random import draw
 from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import cache, device, program, workloads
+from portatile.device.base import Memory
 from portatile.execute import Executable
-from portatile.records import DeviceInfo, Launch, Plan, Problem, Source
+from portatile.records import DeviceInfo, Launch, Plan, Problem, Source, Value
 from portatile.workloads import blocks, syrk
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm.capabilities import local_limit
@@ -42,68 +43,80 @@ from portatile.workloads.gemm.forms.gpu import costs, ranking, sharing
 from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, Sharing, Tailed
-from portatile.workloads.gemm.forms.gpu.triangle import Quarters
+from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reals import computed
 
-_KINDS: dict[type, str] = {SharedTiles: "shared", Quarters: "quarters", Tailed: "rest", type(None): "whole"}
+PAIRS = {"syrk": ("a", "a"), "syr2k": ("a", "b")}
+_KINDS: dict[type, str] = {Doubled: "doubled", SharedTiles: "shared", Quarters: "quarters", Tailed: "rest", type(None): "whole"}
 _DRAWN_SIZES, _LOOKED = "400,4000", 40  # variants among which whole tiles are looked for
+_CALLS = 8  # of a graph
 
 
 @dataclass(frozen=True)
 class Case:
-    """SYRK of this order and so many terms; ``letters``: triangle and transposition."""
+    """SYRK or SYR2K of this order and so many terms; ``letters``: triangle and transposition."""
 
+    routine: str
     order: int
     terms: int
     letters: str
     dtype: str
 
     def __str__(self) -> str:
-        return f"syrk {self.letters} {self.order} x {self.terms} {self.dtype}"
+        return f"{self.routine} {self.letters} {self.order} x {self.terms} {self.dtype}"
 
     @property
     def problem(self) -> Problem:
-        options = {"uplo": self.letters[0], "trans": self.letters[1]}
-        return workloads.get("syrk").problem({"n": self.order, "k": self.terms}, self.dtype, options)
+        options: dict[str, Value] = {"uplo": self.letters[0], "trans": self.letters[1]}
+        return workloads.get(self.routine).problem({"n": self.order, "k": self.terms}, self.dtype, options)
 
     @property
     def product(self) -> Problem:
-        """A times its transpose."""
-        a = ("a", self.problem.layout["a"])
-        asked = {"a": a, "b": a, "c": ("c", self.problem.layout["c"])}
-        sizes = (self.order, self.order, self.terms)
-        return blocks.product(
-            self.problem, blocks.BlockProduct(sizes, asked, syrk.op_of(self.problem, ("a", "a")), ("alpha", "beta"))
-        ).problem
+        """A times the transpose of B, which is A in SYRK."""
+        problem, (first, second) = self.problem, PAIRS[self.routine]
+        operands = {"a": (first, problem.layout[first]), "b": (second, problem.layout[second]), "c": ("c", problem.layout["c"])}
+        sizes, letters = (self.order, self.order, self.terms), syrk.op_of(problem, (first, second))
+        return blocks.product(problem, blocks.BlockProduct(sizes, operands, letters, ("alpha", "beta"))).problem
+
+    @property
+    def triangle(self) -> Triangle:
+        """What is not wanted."""
+        return Triangle("c", "below" if self.letters[0] == "U" else "above", mirrored=self.routine == "syrk")
 
     def plan(self, way: sharing.Way, info: DeviceInfo) -> Plan:
         """The launches of a way."""
         point, shared = way.found
-        return gemm_plan.build(self.product, point, info, triangle=syrk.unwanted(self.problem), stream=shared)
+        return gemm_plan.build(self.product, point, info, triangle=self.triangle, stream=shared)
 
 
 def ways(case: Case, info: DeviceInfo, most: int) -> dict[str, sharing.Way]:
-    """By name the ways of each kind that are expected to take the least time, also where the estimate leaves a kind out."""
-    product, triangle = computed(case.product), syrk.unwanted(case.problem)
+    """By name the ways of each kind that are expected to take the least time."""
+    product = computed(case.product)
+    every = sharing.doubled_ways(product, info) if case.routine == "syr2k" else _shared(case, product, info, most)
+    chosen: dict[str, sharing.Way] = {}
+    counts: dict[str, int] = defaultdict(int)
+    for way in sorted(every, key=lambda one: one.took):
+        kind = kind_of(way.found[1])
+        if counts[kind] < most and (name := named(way)) not in chosen:
+            chosen[name] = way
+            counts[kind] += 1
+    return chosen
+
+
+def _shared(case: Case, product: Problem, info: DeviceInfo, most: int) -> Iterator[sharing.Way]:
+    """Whole tiles that the estimate ranks first, and ways to share tiles whose operands come as those of the first."""
     known = costs.known(info, product.dtype)
     if known is None:
-        return {}
+        return
     found = ranking.candidates(product, info, local_limit(info), known, structure=Structure("c", same=True), alone=True)
     points: dict[tuple[Any, ...], Gpu] = {}
     for place in found.took.argsort()[:_LOOKED]:
         point = found.point(int(place))
         points.setdefault((point.rows, point.columns, point.items, point.KB, point.PACK_A, point.PACK_B), point)
-    whole = list(islice(points.values(), most + 1))
-    every = [way for point in whole for way in islice(sharing.ways(product, info, triangle.zeros, point, mirrored=True), 1)]
-    every += islice(sharing.ways(product, info, triangle.zeros, whole[0], mirrored=True), 1, None) if whole else ()
-    chosen: dict[str, sharing.Way] = {}
-    counts: dict[str, int] = defaultdict(int)
-    for way in sorted(every, key=lambda one: one.took):
-        kind = kind_of(way.found[1])
-        if counts[kind] <= (most if kind == "whole" else most - 1) and (name := named(way)) not in chosen:
-            chosen[name] = way
-            counts[kind] += 1
-    return chosen
+    for number, point in enumerate(islice(points.values(), most)):
+        every = sharing.ways(product, info, case.triangle.zeros, point, mirrored=True)
+        yield from every if number == 0 else islice(every, 1)
 
 
 def kind_of(shared: Sharing | None) -> str:
@@ -137,61 +150,89 @@ def _compile(text: Source, info: DeviceInfo) -> None:
         print(str(error)[:300], file=sys.stderr)
 
 
-class Forced:
-    """Runs plans on operands where portatile's back end finds them, in the queue whose bursts are timed."""
-
-    def __init__(self, through: Cuda | OpenCl) -> None:
-        self._torch, self._through = through.torch, through
-        opencl = isinstance(through, OpenCl)
-        self.device = through.device if isinstance(through, OpenCl) else device.get("cuda")
-        self.queue = (
-            through.queue if isinstance(through, OpenCl) else self.device.foreign_queue(self._torch.cuda.current_stream().cuda_stream)
-        )
-        self._opencl = opencl
-
-    def call(self, plan: Plan, a: Any, c: Any) -> Callable[[], None]:
-        """What queues the plan of a product of A and its transpose."""
-        target = device.target(self.device.info)
-        executable = Executable(self.device, plan, lambda text: program.build(text, target, cache.default()))
-        memory = {"a": self._memory(a), "b": self._memory(a), "c": self._memory(c)}
-        return lambda: executable.run(self.queue, memory, {"alpha": 1.0, "beta": 0.0})
-
-    def _memory(self, array: Any) -> Any:
-        return array.memory if self._opencl else self.device.adopt(array.data_ptr(), array.numel() * array.element_size(), array)
+Call = Callable[[], Any]
 
 
-def measured(through: Cuda | OpenCl, cublas: Cublas, case: Case, chosen: dict[str, sharing.Way]) -> dict[str, Any]:
+class OnCuda(Cuda):
+    """PyTorch's arrays in a stream of its own, and the device's time: that of replayed graphs of some calls."""
+
+    def __init__(self, torch: Any) -> None:
+        super().__init__(torch)
+        self.device, self.stream = device.get("cuda"), torch.cuda.Stream()
+        torch.cuda.set_stream(self.stream)
+        self.queue = self.device.foreign_queue(self.stream.cuda_stream)
+
+    def memory(self, array: Any) -> Memory:
+        """Where an array lies."""
+        return self.device.adopt(array.data_ptr(), array.numel() * array.element_size(), array)
+
+    def timed(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
+        """What times a call, as a graph of ``_CALLS``, and what it times."""
+        call()
+        self.torch.cuda.synchronize()
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph, stream=self.stream):
+            for _ in range(_CALLS):
+                call()
+        return (lambda replay, count: self.burst(replay, max(1, count // _CALLS)) / _CALLS), graph.replay
+
+    def peer(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
+        """The same of cuBLAS's call."""
+        return self.timed(call)
+
+
+class OnOpenCl(OpenCl):
+    """Buffers, in bursts behind a long copy."""
+
+    def memory(self, array: Any) -> Memory:
+        """Where an array lies."""
+        return array.memory
+
+    def timed(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
+        """What times a call, and the call."""
+        return self.burst, call
+
+    def peer(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
+        """The same of cuBLAS's call, in PyTorch's stream."""
+        return partial(burst, self.torch), call
+
+
+def forced(through: OnCuda | OnOpenCl, plan: Plan, a: Any, b: Any, c: Any) -> Call:
+    """What queues the plan of a product of A and the transpose of B."""
+    target = device.target(through.device.info)
+    executable = Executable(through.device, plan, lambda text: program.build(text, target, cache.default()))
+    memory = {"a": through.memory(a), "b": through.memory(b), "c": through.memory(c)}
+    return lambda: executable.run(through.queue, memory, {"alpha": 1.0, "beta": 0.0})
+
+
+def measured(through: OnCuda | OnOpenCl, cublas: Cublas, case: Case, chosen: dict[str, sharing.Way]) -> dict[str, Any]:
     """A row: seconds of a call of cuBLAS, of the default and of each way that is right."""
-    torch, forced = through.torch, Forced(through)
-    given = operands(torch, "syrk", case.letters, case.order, case.terms, case.dtype)
-    wide = expected(torch, "syrk", case.letters, given)
+    torch = through.torch
+    given = operands(torch, case.routine, case.letters, case.order, case.terms, case.dtype)
+    wide = expected(torch, case.routine, case.letters, given)
     kept = torch.tril if case.letters[0] == "L" else torch.triu
     allowed = 8 * torch.finfo(given[-1].dtype).eps * math.sqrt(max(case.order, case.terms)) * float(wide.abs().max())
-    given[-1].fill_(0)
     mine = through.given(given)
-
-    def right(name: str) -> bool:
-        error = float((kept(through.result(mine)).to(wide.dtype) - wide).abs().max())
-        if not error <= allowed:
-            print(f"wrong: {case}, {name}: {error:.1e}, allowed {allowed:.1e}", flush=True)
-        return error <= allowed
-
-    calls: dict[str, Callable[[], Any]] = {"default": own("syrk", case.letters, mine, "native")}
-    for name, way in chosen.items():
+    calls: dict[str, Call] = {"default": own(case.routine, case.letters, mine, "native")}
+    calls |= {name: forced(through, case.plan(way, through.device.info), mine[0], mine[-2], mine[-1]) for name, way in chosen.items()}
+    timed = {"cuBLAS": through.peer(peers(torch, cublas, case.routine, case.letters, given)["cuBLAS"])}
+    for name, call in calls.items():
         try:
-            calls[name] = forced.call(case.plan(way, forced.device.info), mine[0], mine[-1])
-            calls[name]()
-        except portatile.PortatileError as error:
+            through.queue.fill(through.memory(mine[-1]), b"\xff" * 4)
+            call()
+            error = float((kept(through.result(mine)).to(wide.dtype) - wide).abs().max())
+            if not error <= allowed:
+                raise ValueError(f"wrong by {error:.1e}, allowed {allowed:.1e}")
+            timed[name] = through.timed(call)
+        except (ValueError, RuntimeError, portatile.PortatileError) as error:
             print(f"{case}, {name}: {str(error)[:200]}", flush=True)
-            calls.pop(name, None)
-    for name in list(calls):
-        calls[name]()
-        if not right(name):
-            del calls[name]
-    rival = peers(torch, cublas, "syrk", case.letters, given)["cuBLAS"]
-    samples = by_turns({"cuBLAS": (partial(burst, torch), rival), **{name: (through.burst, call) for name, call in calls.items()}})
     return {
-        **{"order": case.order, "terms": case.terms, "case": case.letters, "dtype": case.dtype, "samples": samples},
+        "routine": case.routine,
+        "order": case.order,
+        "terms": case.terms,
+        "case": case.letters,
+        "dtype": case.dtype,
+        "samples": by_turns(timed),
         "expected_us": {name: way.took for name, way in chosen.items()},
         "kinds": {name: kind_of(way.found[1]) for name, way in chosen.items()},
     }
@@ -212,7 +253,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for row in rows:
         for name, us in row["expected_us"].items():
             if name in row["samples"]:
-                found[f"{row['dtype']} {name}"].append(1e6 * median(row["samples"][name]) / us)
+                found[f"{row['routine']} {row['dtype']} {name}"].append(1e6 * median(row["samples"][name]) / us)
     for name, factors in sorted(found.items()):
         yield name, str(len(factors)), f"{geometric_mean(factors):.3f}", f"{min(factors):.2f}", f"{max(factors):.2f}"
 
@@ -220,7 +261,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
 def asked() -> argparse.Namespace:
     """What the command line says."""
     commands = parser(__doc__, device="")
-    commands.add_argument("--problems", default="", help="ORDERxTERMS:LETTERS, separated by commas")
+    commands.add_argument("--problems", default="", help="ROUTINE:ORDERxTERMS:LETTERS, separated by commas")
     commands.add_argument("--draws", type=int, default=0, help="random problems beside them, as level3_random.py draws them")
     commands.add_argument("--seed", type=int, default=1)
     commands.add_argument("--sizes", default=_DRAWN_SIZES, help="least and largest size of the random ones")
@@ -236,11 +277,12 @@ def cases(options: argparse.Namespace) -> list[Case]:
     types = options.dtype.split(",")
     found = []
     for text in filter(None, options.problems.split(",")):
-        sizes, letters = text.split(":")
+        routine, sizes, letters = text.split(":")
         order, terms = map(int, sizes.split("x"))
-        found += [Case(order, terms, letters, dtype) for dtype in types]
+        found += [Case(routine, order, terms, letters, dtype) for dtype in types]
     low, high = map(int, options.sizes.split(","))
-    return found + [Case(one.m, one.n, one.case, one.dtype) for one in draw(options.seed, options.draws, (low, high), ["syrk"], types)]
+    drawn = draw(options.seed, options.draws, (low, high), list(PAIRS), types)
+    return found + [Case(one.routine, one.m, one.n, one.case, one.dtype) for one in drawn]
 
 
 def main() -> None:
@@ -256,7 +298,7 @@ def main() -> None:
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
-    through = OpenCl(torch) if options.through == "opencl" else Cuda(torch)
+    through = OnOpenCl(torch) if options.through == "opencl" else OnCuda(torch)
     cublas, rows = Cublas(torch), []
     with until_stopped():
         for number, (case, found) in enumerate(chosen.items()):

@@ -36,7 +36,7 @@ _FOLDED = 1.05  # times the estimate of a whole product and its fold: what both 
 _LONG = 2e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
 _SUSTAINED, _NEAR = 0.93, 0.85  # ... this part of a multiprocessor's but for their copies, from this part of which on they do
 _DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its area: they draw power that multiply-adds would use
-_AGAIN = 12.0  # microseconds by which a second launch is slower than a last wave, where the power limit does not bind
+_AGAIN = 60.0  # microseconds by which a second launch is slower than a last wave, where the power limit does not bind
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
 _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
@@ -236,32 +236,36 @@ def _streams(case: _Triangle, whole: Gpu) -> Iterator[Way]:
         yield Way(took + case.packing(point), (point, stream))
 
 
-def doubled(problem: Problem, device: DeviceInfo) -> Found | None:
-    """The tile and the groups of a product and its transpose in one launch, where that is estimated to be faster than the whole product and
-    a second launch, which adds what lies across the diagonal.
-    """
+def doubled_ways(problem: Problem, device: DeviceInfo) -> Iterator[Way]:
+    """Square tiles of a product and its transpose in one launch, all in one size or with a rest in smaller ones."""
     costs = _costs(problem, device)
     if costs is None:
-        return None
+        return
     case = _Triangle(problem, device, costs, "above", False)
-    order, best, whole = case.order, math.inf, math.inf
-    found: Found | None = None
     for timed in case.tiles():
         point = timed.point
-        along = ceil_div(order, point.rows)
-        whole = min(whole, timed.whole(along * ceil_div(order, point.columns), case.k))
+        along = ceil_div(case.order, point.rows)
         keeps = point.STAGES * point.KB * (point.rows + point.columns) >= point.rows * point.columns
         fills = along * (along + 1) // 2 >= case.units * timed.tile.groups
         if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, case):
             longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two of those on the diagonal for one beside it
-            both: Found = (point, triangle.doubled(order, point.rows))
-            ways = (Way(timed.whole(longest_first, 2 * case.k), both), *case.tails(timed, point, point, products=2))
-            best, found = min(((best, found), *ways), key=lambda way: way[0])
-    folded = costs.add + 1.5e-6 * order**2 * problem.itemsize / costs.packed
-    divided = expected(problem, device)  # with k shared in ways that are not for both products
-    if divided is None:
+            yield Way(timed.whole(longest_first, 2 * case.k), (point, triangle.doubled(case.order, point.rows)))
+            yield from case.tails(timed, point, point, products=2)
+
+
+def doubled(problem: Problem, device: DeviceInfo) -> Found | None:
+    """The fastest of the ``doubled_ways``, where that is estimated to be faster than the whole product and a second launch, which adds what
+    lies across the diagonal.
+    """
+    costs, divided = _costs(problem, device), expected(problem, device)  # with k shared in ways that are not for both products
+    best = min(doubled_ways(problem, device), key=lambda way: way.took, default=None)
+    if costs is None or divided is None or best is None:
         return None
-    return found if best < _FOLDED * (min(whole, _DIVIDED * divided) + folded) else None
+    case = _Triangle(problem, device, costs, "above", False)
+    groups = ((timed, ceil_div(case.order, timed.point.rows) * ceil_div(case.order, timed.point.columns)) for timed in case.tiles())
+    whole = min(timed.whole(count, case.k) for timed, count in groups)
+    folded = costs.add + 1.5e-6 * case.order**2 * problem.itemsize / costs.packed
+    return best.found if best.took < _FOLDED * (min(whole, _DIVIDED * divided) + folded) else None
 
 
 def doubled_by_ranking(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
