@@ -21,6 +21,8 @@
 #endif
 {{ functions() }}
 
+#define TOGETHER (IB < 8 ? IB : 8)
+
 // IB elements of Y at a time are in registers. B is first scaled by alpha if `scaled` is not 0. With alpha = 0 the
 // solution is 0, whatever A and B hold.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substitute(
@@ -49,11 +51,16 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substi
 #pragma unroll
         for (int i = 0; i < IB; i++)
             x[i] = {{ times("scale", "y[(top + min(i, last)) * b_row]") }};
-        for (int l = 0; l < top; l++) {
-            const REAL known = y[l * b_row];
+        for (int l = 0; l < top; l += TOGETHER) {  // whose loads do not wait for each other
+            REAL known[TOGETHER];
 #pragma unroll
-            for (int i = 0; i < IB; i++)
-                x[i] -= {{ times(mirrored("a[(top + min(i, last)) * a_row + l * a_column]"), "known") }};
+            for (int m = 0; m < TOGETHER; m++)
+                known[m] = y[(l + m) * b_row];
+#pragma unroll
+            for (int m = 0; m < TOGETHER; m++)
+#pragma unroll
+                for (int i = 0; i < IB; i++)
+                    x[i] -= {{ times(mirrored("a[(top + min(i, last)) * a_row + (l + m) * a_column]"), "known[m]") }};
         }
 #pragma unroll
         for (int i = 0; i < IB; i++) {
