@@ -262,7 +262,7 @@ def measured(
     rivals = peers(torch, cublas, routine, case, given)
     next(iter(rivals.values()))()
     check("cuBLAS", given[-1])
-    samples = _by_turns(
+    samples = by_turns(
         {
             **{name: (through.burst, call) for name, call in calls.items()},
             **{name: (partial(burst, torch), call) for name, call in rivals.items()},
@@ -277,7 +277,7 @@ def measured(
         yield {**task, "precision": precision, "samples": kept, "gflops": rate, "ratio": best / taken}
 
 
-def _by_turns(calls: dict[str, tuple[Callable[[Callable[[], Any], int], float], Callable[[], Any]]]) -> dict[str, list[float]]:
+def by_turns(calls: dict[str, tuple[Callable[[Callable[[], Any], int], float], Callable[[], Any]]]) -> dict[str, list[float]]:
     """Seconds of a call of each, in bursts that take turns; each with what times its bursts."""
     counts = {name: max(2, min(60, round(_BURST / min(timed(call, 2) for _ in range(2))))) for name, (timed, call) in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}

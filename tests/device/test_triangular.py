@@ -61,6 +61,17 @@ def test_every_case(device: Device, method: str, case: dict[str, str]) -> None:
         assert verdict.ok, verdict.message
 
 
+@pytest.mark.parametrize("case", CASES[::3] + APART[::3], ids=named)
+def test_a_small_system_is_one_launch_of_a_gpu(device: Device, monkeypatch: pytest.MonkeyPatch, case: dict[str, str]) -> None:
+    """It reads the right-hand sides where the solution lies apart; the text is right on any device."""
+    problem, config = system(45, 20, case, "float32", 3, 2), {**CONFIGS["substitute"], "NB": 64, "IB": 8}
+    plan = WORKLOAD.plan(problem, config, replace(device.info, kind="gpu"))
+    assert [step.kernel for step in plan.steps if isinstance(step, Launch)] == ["triangular_substitute"]
+    monkeypatch.setattr(type(WORKLOAD), "plan", lambda *_: plan)
+    verdict = check(device, WORKLOAD, problem, config, np.random.default_rng(new_seed(named(case))))
+    assert verdict.ok, verdict.message
+
+
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_the_reference_is_blas(case: dict[str, str]) -> None:
     problem = system(150, 9, case, "float64")

@@ -15,6 +15,7 @@ from portatile.trials import Trial
 from portatile.workloads.gemm.forms.gpu import estimate, fit, ranking, timings, variants
 from portatile.workloads.gemm.forms.gpu.costs import SHIPPED as SHIPPED_MODELS
 from portatile.workloads.gemm.forms.gpu.costs import known, read
+from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 
 GEMM = workloads.get("gemm")
@@ -113,7 +114,8 @@ def test_parts_of_a_triangles_sums_are_empty(dtype: str) -> None:
     )
     shape = estimate.shape_of(case, info)
     took = {
-        zeros: [float(estimate.microseconds(replace(shape, zeros=zeros), one, costs)[0]) for one in (some, more)] for zeros in ("", "b")
+        zeros: [float(estimate.microseconds(replace(shape, structure=Structure(zeros)), one, costs)[0]) for one in (some, more)]
+        for zeros in ("", "b")
     }
     assert took[""][0] < took[""][1]
     assert took["b"][1] < took["b"][0]
@@ -126,8 +128,8 @@ def test_square_tiles_have_panels_of_both_factors_at_once(dtype: str) -> None:
     costs = known(info, dtype)
     assert costs is not None
     for same in (False, True):
-        found = ranking.candidates(case, info, 226 * 1024, costs, zeros="c", alone=True, same=same)
-        twice = ranking.candidates(case, info, 226 * 1024, costs, zeros="c", alone=True)
+        found = ranking.candidates(case, info, 226 * 1024, costs, structure=Structure("c", same=same), alone=True)
+        twice = ranking.candidates(case, info, 226 * 1024, costs, structure=Structure("c"), alone=True)
         packed = found.columns.packs == 2
         square = packed & (found.columns.rows == found.columns.columns)
         assert square.any()

@@ -10,6 +10,7 @@ from portatile import workloads
 from portatile.records import Launch, Layout
 from portatile.workloads.gemm.forms.gpu import costs, ranking
 from portatile.workloads.gemm.forms.gpu.default import in_stacks, reads_triangle
+from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.reals import computed
 from support.gemm import GPU, WORKLOAD, launches, problem
 
@@ -35,7 +36,9 @@ def test_the_estimate_counts_all_problems_of_a_stack() -> None:
     case = problem(256, 256, 256)
     known = costs.known(GPU, "float32")
     assert known is not None
-    took = [float(ranking.candidates(case, GPU, GPU.local_memory, known, count=count).took.min()) for count in (2, 20, 200)]
+    took = [
+        float(ranking.candidates(case, GPU, GPU.local_memory, known, structure=Structure(count=count)).took.min()) for count in (2, 20, 200)
+    ]
     assert took[0] < took[1] < took[2] / 5
 
 
@@ -43,7 +46,7 @@ def test_groups_of_a_stack_share_long_sums() -> None:
     """Where there are few tiles; not in the one launch that level 3 asks for."""
     stack = STACKS.problem({"batch": 2, "m": 32, "n": 32, "k": 20000}, "float32")
     assert int(STACKS.default(stack, GPU)["SPLIT_K"]) > 1
-    assert in_stacks(problem(32, 32, 20000), GPU, 2).SPLIT_K == 1
+    assert in_stacks(problem(32, 32, 20000), GPU, Structure(count=2)).SPLIT_K == 1
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
@@ -55,10 +58,13 @@ def test_elements_of_a_symmetric_operand_have_a_price(dtype: str) -> None:
     assert known is not None
     for operand, along in (("a", "columns"), ("b", "rows")):
         plain, mirrored = (
-            ranking.candidates(reals, GPU, GPU.local_memory, known, alone=True, count=64, mirrored=name) for name in ("", operand)
+            ranking.candidates(reals, GPU, GPU.local_memory, known, structure=Structure(mirrored=name, count=64), alone=True)
+            for name in ("", operand)
         )
         free, dear = (
-            ranking.candidates(reals, GPU, GPU.local_memory, replace(known, mirrored=price), count=64, mirrored=operand)
+            ranking.candidates(
+                reals, GPU, GPU.local_memory, replace(known, mirrored=price), structure=Structure(mirrored=operand, count=64)
+            )
             for price in (0, 90)
         )
         best, least = (ranked.point(int(ranked.took.argmin())) for ranked in (dear, free))

@@ -10,6 +10,7 @@ from portatile import workloads
 from portatile.records import Call, Launch, Layout, Problem
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
+from portatile.workloads.gemm.forms.gpu.sharing import doubled_ways, ways
 from portatile.workloads.gemm.forms.gpu.stream import Tailed, streamed, tailed
 from portatile.workloads.gemm.forms.gpu.tiles import plausible, tiles_of
 from portatile.workloads.gemm.forms.gpu.triangle import Quarters, quartered
@@ -134,6 +135,27 @@ def test_syr2k_of_float32_is_one_launch_where_sums_are_short(order: int, terms: 
     problem = syr2k.problem({"n": order, "k": terms})
     plan = syr2k.plan(problem, syr2k.default(problem, GPU), GPU)
     assert sum(not (isinstance(step, Launch) and step.kernel == "gemm_pack") for step in plan.steps) == launches
+
+
+@pytest.mark.parametrize("sizes", [(2251, 318), (1500, 1500)])
+def test_whole_tiles_are_priced_by_the_rate_of_their_own_text(sizes: tuple[int, int]) -> None:
+    """There are tiles that differ in nothing but how far ahead operands are loaded; those that load none are slower."""
+    order, terms = sizes
+    case = workloads.get("gemm").problem({"m": order, "n": order, "k": terms}, "float64", {"trans_a": "N", "trans_b": "T"})
+    ahead, later = (matrix((2, 2), (2, 2), 16, 4, double) for double in (1, 0))
+    (fast, whole), (slow, _) = (next(ways(case, GPU, "above", point, mirrored=True)) for point in (ahead, later))
+    assert whole == (ahead, None)
+    assert fast < slow
+
+
+def test_what_is_chosen_is_the_fastest_way() -> None:
+    case = product(3000)
+    whole = zeros.point(case, GPU, LOWER)
+    every = list(ways(case, GPU, "above", whole, mirrored=True))
+    assert min(every, key=lambda way: way.took).found == zeros.shared(case, GPU, LOWER)
+    assert every[0].found == (whole, None)
+    both = list(doubled_ways(case, GPU))
+    assert min(both, key=lambda way: way.took).found == zeros.doubled(case, GPU)
 
 
 def test_a_rate_that_nothing_bounds_is_that_of_the_mirror_image() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import COMPLEX, Precision, check_factors, check_options, complex_factor, precision
+from portatile.arguments.checks import COMPLEX, Precision, check_factors, check_options, complex_factor
+from portatile.arguments.checks import precision as checked
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, letter, op
 from portatile.arguments.matrices import Array, Matrix, check_square
 from portatile.arguments.outputs import InitialContent
@@ -19,7 +20,7 @@ from portatile.errors import ArgumentError
 from portatile.routines import stacked
 from portatile.routines.stacked import Stacks
 from portatile.runtime.host.numpy_level3 import Level3
-from portatile.runtime.repeated.recorded import Converted, Planned, Recorder
+from portatile.runtime.repeated.recorded import Converted, Plan, Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 
 
@@ -52,7 +53,9 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "T"), precision, out, device)))
+    arrays, options = (a, b) if c is None else (a, b, c), (side, uplo, "T", "" if precision is None else checked(precision))
+    result: Array = _run(_SYMM, _plan_symm, arrays, (alpha, beta), options, out, device)
+    return result
 
 
 def hemm(
@@ -79,7 +82,9 @@ def hemm(
         array([[1.+0.j, 2.-1.j],
                [2.+1.j, 3.+0.j]])
     """
-    return cast(Array, _HEMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "C"), precision, out, device)))
+    arrays, options = (a, b) if c is None else (a, b, c), (side, uplo, "C", "" if precision is None else checked(precision))
+    result: Array = _run(_HEMM, _plan_symm, arrays, (alpha, beta), options, out, device)
+    return result
 
 
 def syrk(
@@ -109,7 +114,9 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)))
+    arrays, options = (a,) if c is None else (a, c), (uplo, trans, "T", "" if precision is None else checked(precision))
+    result: Array = _run(_SYRK, _plan_syrk, arrays, (alpha, beta), options, out, device)
+    return result
 
 
 def herk(
@@ -135,7 +142,9 @@ def herk(
         array([[2.+0.j, 0.+0.j],
                [2.-2.j, 4.+0.j]])
     """
-    return cast(Array, _HERK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)))
+    arrays, options = (a,) if c is None else (a, c), (uplo, trans, "C", "" if precision is None else checked(precision))
+    result: Array = _run(_HERK, _plan_syrk, arrays, (alpha, beta), options, out, device)
+    return result
 
 
 def syr2k(
@@ -161,7 +170,9 @@ def syr2k(
         array([[ 6.,  0.],
                [11., 20.]])
     """
-    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)))
+    arrays, options = (a, b) if c is None else (a, b, c), (uplo, trans, "T", "" if precision is None else checked(precision))
+    result: Array = _run(_SYR2K, _plan_syr2k, arrays, (alpha, beta), options, out, device)
+    return result
 
 
 def her2k(
@@ -187,22 +198,24 @@ def her2k(
         array([[ 0.+0.j,  0.+0.j],
                [ 6.-5.j, 20.+0.j]])
     """
-    return cast(Array, _HER2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)))
+    arrays, options = (a, b) if c is None else (a, b, c), (uplo, trans, "C", "" if precision is None else checked(precision))
+    result: Array = _run(_HER2K, _plan_syr2k, arrays, (alpha, beta), options, out, device)
+    return result
 
 
-def _call(
-    factors: tuple[Any, ...],
-    c: Any,
-    scalars: tuple[Any, Any],
-    letters: tuple[str, ...],
-    precision_asked: Precision | None,
+def _run(
+    recorder: Recorder,
+    plan: Plan,
+    arrays: tuple[Any, ...],
+    factors: tuple[Any, Any],
+    options: tuple[str, ...],
     out: Any,
     device: Selector | None,
-) -> RoutineCall:
-    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta, ``precision_asked`` is a precision."""
-    alpha, beta = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
-    options = (*letters, precision(precision_asked))
-    return RoutineCall(factors if c is None else (*factors, c), (alpha, beta), options, out, device)
+) -> Any:
+    """The result of a call, whose ``factors`` are alpha and beta."""
+    if not type(factors[0]) is type(factors[1]) is float:
+        factors = complex_factor(factors[0], "alpha"), complex_factor(factors[1], "beta")
+    return recorder.call(plan, arrays, factors, options, out, device)
 
 
 def _plan_symm(call: RoutineCall) -> Planned | Converted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from portatile.arguments import outputs, stacks
 from portatile.arguments.checks import COMPLEX, Precision, SolvePrecision, check_factors, check_options, complex_factor
@@ -51,8 +51,10 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    options = (side, uplo, trans, diag, checked(precision))
-    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
+    options = (side, uplo, trans, diag, checked(precision) if precision is not None else "")
+    factors = (alpha if type(alpha) is float else complex_factor(alpha, "alpha"),)
+    result: Array = _TRMM.call(_plan_trmm, (a, b), factors, options, out, device)
+    return result
 
 
 def trsm(
@@ -90,8 +92,10 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    options = (side, uplo, trans, diag, checked(precision, _OF_SOLUTIONS))
-    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), options, out, device))
+    options = (side, uplo, trans, diag, checked(precision, _OF_SOLUTIONS) if precision is not None else "")
+    factors = (alpha if type(alpha) is float else complex_factor(alpha, "alpha"),)
+    result: Array = _TRSM.call(_plan_trsm, (a, b), factors, options, out, device)
+    return result
 
 
 def _plan(workload: str, call: RoutineCall) -> Planned | Converted:

@@ -14,6 +14,7 @@ from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu import default
 from portatile.workloads.gemm.forms.gpu.default import alone, in_stacks
+from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.plan import Triangle, build
 from portatile.workloads.gemm.reals import computed
@@ -79,7 +80,7 @@ def whole(problem: Problem, asked: BlockProduct, triangle: Triangle, device: Dev
 def mirrored(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
     """As ``product``, in one launch that reads the stored triangle of a symmetric operand, on NVIDIA's GPUs."""
     called = product(problem, asked)
-    tile = in_stacks(computed(called.problem), device, 1, "", triangle.operand).mirroring(triangle.operand)
+    tile = in_stacks(computed(called.problem), device, Structure(mirrored=triangle.operand)).mirroring(triangle.operand)
     return _bound(problem, called, build(called.problem, tile, device, triangle=triangle))
 
 
@@ -96,14 +97,15 @@ def stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: Dev
     """As ``whole`` for a stack of ``count`` products of A and B as they are, on NVIDIA's GPUs: with the tile for all rows of the stack."""
     one = _first(problem, asked)
     every_row = computed(replace(one, sizes={**one.sizes, "m": count * one.sizes["m"]}))
-    return _stacked(problem, asked, triangle, device, alone(every_row, device, triangle.operand), count)
+    return _stacked(problem, asked, triangle, device, alone(every_row, device, Structure(triangle.operand)), count)
 
 
 def small_stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
     """As ``stack``, of op(a) and op(b), with the tile that such a stack of whole products has: small matrices do not leave it empty."""
-    zeros, mirrored = ("", triangle.operand) if triangle.symmetric else (triangle.operand, "")
-    tile = in_stacks(computed(_first(problem, asked)), device, count, zeros, mirrored)
-    return _stacked(problem, asked, triangle, device, tile.mirroring(mirrored) if mirrored else tile, count)
+    operand = triangle.operand
+    structure = Structure(mirrored=operand, count=count) if triangle.symmetric else Structure(operand, count=count)
+    tile = in_stacks(computed(_first(problem, asked)), device, structure)
+    return _stacked(problem, asked, triangle, device, tile.mirroring(operand) if triangle.symmetric else tile, count)
 
 
 def reads_triangle(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> bool:

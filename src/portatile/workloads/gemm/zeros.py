@@ -7,6 +7,7 @@ from portatile.workloads.gemm.capabilities import matrix_units
 from portatile.workloads.gemm.forms.cpu.default import panels
 from portatile.workloads.gemm.forms.gpu import sharing
 from portatile.workloads.gemm.forms.gpu.default import alone
+from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import Sharing
 from portatile.workloads.gemm.plan import Triangle
@@ -24,7 +25,7 @@ def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
     reals = computed(problem)
     if device.kind == "cpu":
         return panels(reals, device, triangle.operand != "a")
-    return alone(reals, device, triangle.operand, same=triangle.mirrored)
+    return alone(reals, device, Structure(triangle.operand, same=triangle.mirrored))
 
 
 def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Point, Sharing | None]:
@@ -32,8 +33,7 @@ def shared(problem: Problem, device: DeviceInfo, triangle: Triangle) -> tuple[Po
     whole = point(problem, device, triangle)
     if triangle.operand != "c" or not isinstance(whole, Gpu):
         return whole, None
-    found = sharing.shared(computed(problem), device, triangle.zeros, whole, mirrored=triangle.mirrored)
-    return (whole, None) if found is None else found
+    return sharing.shared(computed(problem), device, triangle.zeros, whole, mirrored=triangle.mirrored)
 
 
 def doubled(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Sharing | None] | None:

@@ -182,8 +182,8 @@ class Recursion(ABC):
         (across, down, _), local = blocks.lines(self.problem, m, n // wide, group)
         self.steps.append(Launch(text, "triangular_copy", (across, down, self.systems), local, arguments))
 
-    def source(self, file: str, defines: Mapping[str, Value]) -> Source:
-        """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
+    def source(self, file: str, defines: Mapping[str, Value], **facts: bool) -> Source:
+        """The kernel text ``file`` with the definitions that every text here wants, ``defines``, and ``facts`` for its template."""
         kinds = {"COMPLEX": blocks.is_complex(self.problem), "HERMITIAN": self.trans in "CR", "DOUBLE": self.problem.dtype == "complex128"}
         return load(
             __file__,
@@ -191,6 +191,7 @@ class Recursion(ABC):
             {**blocks.types(self.problem), "UNIT": self.problem.options["diag"] == "U", **defines},
             BATCH=self.batch is not None,
             **kinds,
+            **facts,
         )
 
     @property

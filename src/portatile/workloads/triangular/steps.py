@@ -31,16 +31,20 @@ def plan(problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatc
 
 
 class _Substitution(Recursion):
-    """A block on the diagonal is solved in place by one launch."""
+    """A block on the diagonal is solved in place by one launch; on GPUs a system of one block beside its right-hand sides."""
 
     def plan(self) -> Plan:
-        """Launches and products by turns, over a copy of B where the solution is apart; no workspace."""
+        """Launches and products by turns, over a copy of B where the solution is apart, unless one launch reads B; no workspace."""
         self.solution = self.rest = result(self.problem)
         defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
-        if self.solution != "b":
-            self.copy(BlockPlace("b", self.problem.layout["b"], "in"), BlockPlace("c", self.solution_layout(), "out"))
         self.serial = self.device.kind == "cpu"
-        self.text = self.source("panel.cl", {**defines, **self._vectors()}) if self.serial else self.source("substitute.cl", defines)
+        self.reads_b = self.solution != "b" and not self.serial and self.order <= self.nb
+        if self.solution != "b" and not self.reads_b:
+            self.copy(BlockPlace("b", self.problem.layout["b"], "in"), BlockPlace("c", self.solution_layout(), "out"))
+        if self.serial:
+            self.text = self.source("panel.cl", {**defines, **self._vectors()})
+        else:
+            self.text = self.source("substitute.cl", defines, APART=self.reads_b)
         self.solve()
         return Plan(tuple(self.steps))
 
@@ -65,31 +69,40 @@ class _Substitution(Recursion):
 
     def leaf(self, block: Block, first: bool) -> None:
         """The block as a lower triangle: transposed by its strides, and read backwards where the last unknown comes first."""
-        a, b = self.problem.layout["a"], self.part(self.solution_layout(), block)
+        a = self.problem.layout["a"]
         across = self.left == (self.trans in "NR")  # whether the stored rows of A are the equations
         a_row, a_column = (a.strides[0], 1) if across else (1, a.strides[0])
-        b_row, b_column = (b.strides[0], 1) if self.left else (1, b.strides[0])
-        a_offset, b_offset = a.offset + block.start * (a.strides[0] + 1), b.offset
+        a_offset = a.offset + block.start * (a.strides[0] + 1)
         if not forward(self.problem):
             a_offset += (block.size - 1) * (a_row + a_column)
-            b_offset += (block.size - 1) * b_row
-            a_row, a_column, b_row = -a_row, -a_column, -b_row
+            a_row, a_column = -a_row, -a_column
         arguments = (
             *(integer(name, value) for name, value in (("order", block.size), ("count", self.count), ("scaled", int(first)))),
-            self.alpha,
-            Arg("a"),
+            *(self.alpha, Arg("a")),
             *(long_integer(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
-            Arg(self.solution, role="inout"),
-            *(long_integer(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
+            *self._sides("b", Arg(self.solution, role="inout"), self.part(self.solution_layout(), block), block),
         )
+        operands = ["a", self.solution]
+        if self.reads_b:
+            arguments = (*arguments, *self._sides("right", Arg("b"), self.problem.layout["b"], block))
+            operands.append("b")
         if self.batch is not None:
-            arguments = (*arguments, long_integer("a_batch", self.batch.a), long_integer("b_batch", self.step(self.solution)))
+            names = zip(("a", "b", "right"), operands, strict=False)
+            arguments = (*arguments, *(long_integer(f"{name}_batch", self.step(operand)) for name, operand in names))
         group = int(self.config["WGS"])
         groups = -(-self.count // group)
         if self.serial:
             self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, self.systems), (1, 1, 1), arguments))
         else:
             self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, self.systems), (group, 1, 1), arguments))
+
+    def _sides(self, name: str, memory: Arg, layout: Layout, block: Block) -> tuple[Arg, ...]:
+        """Right-hand sides, or what is solved: where the first unknown of a block lies, and the steps to the next one and the next side."""
+        row, column = (layout.strides[0], 1) if self.left else (1, layout.strides[0])
+        backwards = not forward(self.problem)
+        offset, row = (layout.offset + (block.size - 1) * row, -row) if backwards else (layout.offset, row)
+        places = zip((f"{name}_offset", f"{name}_row", f"{name}_column"), (offset, row, column), strict=True)
+        return memory, *(long_integer(place, value) for place, value in places)
 
 
 class _Inverses(Recursion):

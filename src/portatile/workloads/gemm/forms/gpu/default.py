@@ -10,6 +10,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_shapes, matrix_units
 from portatile.workloads.gemm.forms import UNKNOWN_LOSS
 from portatile.workloads.gemm.forms.gpu import costs, ranking, timings
+from portatile.workloads.gemm.forms.gpu.estimate import PLAIN, Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import for_units, in_place, parted, plain, types_of
@@ -42,29 +43,25 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     return found if fits else None
 
 
-def alone(problem: Problem, device: DeviceInfo, zeros: str = "", *, same: bool = False) -> Gpu:
-    """The point for a product in one launch beside packing, which may skip a triangle of ``zeros`` (an operand's name), about half of it;
-    see ``plan.Triangle``. ``same``: op(B) is op(A) transposed.
-    """
-    found = None if zeros else _nvidia(problem, device, 1)
+def alone(problem: Problem, device: DeviceInfo, structure: Structure = PLAIN) -> Gpu:
+    """The point for a product in one launch beside packing, which may skip a triangle, about half of it."""
+    found = None if structure.zeros else _nvidia(problem, device, 1)
     if found is not None and _single(found):
         return found
     if _reals_estimated(problem, device):
-        estimated = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, same=same)
+        estimated = ranking.fastest(problem, device, local_limit(device), structure, alone=True)
         if estimated is not None:
             return estimated
     found = found or _nvidia(problem, device, 1)
     return found if _single(found) else replace(found, TAIL=0, SPLIT_K=1)
 
 
-def in_stacks(problem: Problem, device: DeviceInfo, count: int, zeros: str = "", mirrored: str = "") -> Gpu:
-    """The point for a stack of ``count`` small products on NVIDIA's GPUs, in one launch; ``zeros`` as for ``alone``, ``mirrored``: the
-    operand, if any, that is symmetric, with one triangle stored.
-    """
-    if (count == 1 and not mirrored) or not _reals_estimated(problem, device):
-        return _nvidia(problem, device, count)
-    found = ranking.fastest(problem, device, local_limit(device), zeros, alone=True, count=count, mirrored=mirrored)
-    return _nvidia(problem, device, count) if found is None else found
+def in_stacks(problem: Problem, device: DeviceInfo, structure: Structure) -> Gpu:
+    """The point for a stack of small products on NVIDIA's GPUs, in one launch."""
+    if (structure.count == 1 and not structure.mirrored) or not _reals_estimated(problem, device):
+        return _nvidia(problem, device, structure.count)
+    found = ranking.fastest(problem, device, local_limit(device), structure, alone=True)
+    return _nvidia(problem, device, structure.count) if found is None else found
 
 
 def reads_triangle(problem: Problem, device: DeviceInfo, count: int, operand: str) -> bool:
@@ -76,9 +73,9 @@ def reads_triangle(problem: Problem, device: DeviceInfo, count: int, operand: st
     if known is None:
         return count > 1 and order <= _MIRRORED
     least = {
-        name: ranking.candidates(problem, device, local_limit(device), known, alone=True, count=count, mirrored=name).took.min(
-            initial=math.inf
-        )
+        name: ranking.candidates(
+            problem, device, local_limit(device), known, structure=Structure(mirrored=name, count=count), alone=True
+        ).took.min(initial=math.inf)
         for name in (operand, "")
     }
     elements = count * order * problem.sizes["m" if operand == "a" else "n"]
@@ -116,7 +113,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     if _reals_estimated(problem, device) and not _whole_waves(problem, device, batch):
-        found = ranking.fastest(problem, device, local_limit(device), count=batch)
+        found = ranking.fastest(problem, device, local_limit(device), Structure(count=batch))
         if found is not None:
             return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
     if problem.dtype != "float64":

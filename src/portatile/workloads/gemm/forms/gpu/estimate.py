@@ -34,12 +34,30 @@ _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds
 
 
 @dataclass(frozen=True)
+class Structure:
+    """What the estimate knows of a product beside its operands.
+
+    ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted: it is left out as far as tiles go (see
+    ``plan.Triangle``). ``mirrored``: the operand, if any, that is symmetric, with one triangle stored. ``same``: op(B) is op(A) transposed.
+    ``count``: one of a stack of so many products.
+    """
+
+    zeros: str = ""
+    mirrored: str = ""
+    same: bool = False
+    count: int = 1
+
+
+PLAIN = Structure()
+"""One product of whole matrices."""
+
+
+@dataclass(frozen=True)
 class ProblemShape:
     """The sizes of a problem, or of many as columns, and how many multiprocessors there are.
 
-    ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted. ``ragged``: rows of C are not aligned to vectors.
-    ``torn``: rows of A, of B begin in the middle of what memory reads together. ``count``: problems of a stack. ``same``: op(B) is op(A)
-    transposed, so that square tiles have one set of panels.
+    ``ragged``: rows of C are not aligned to vectors. ``torn``: rows of A, of B begin in the middle of what memory reads together. Square
+    tiles have one set of panels where op(B) is the ``same`` as op(A) transposed.
     """
 
     m: int | Ints
@@ -47,25 +65,23 @@ class ProblemShape:
     k: int | Ints
     itemsize: int
     units: int | Ints
-    zeros: str = ""
+    structure: Structure = PLAIN
     ragged: bool | Bools = False
     torn_a: bool | Bools = False
     torn_b: bool | Bools = False
-    count: int = 1
-    same: bool = False
 
 
 COLUMNS = ("m", "n", "k", "units", "ragged", "torn_a", "torn_b")
 """The columns in which problems of one element type differ."""
 
 
-def shape_of(problem: Problem, device: DeviceInfo, zeros: str = "") -> ProblemShape:
+def shape_of(problem: Problem, device: DeviceInfo, structure: Structure = PLAIN) -> ProblemShape:
     """The sizes of a problem on a device."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     vector = _VECTOR // problem.itemsize
     ragged = problem.sizes["n"] % vector != 0 or problem.layout["c"].vector_width(problem.itemsize) < vector
     torn_a, torn_b = (problem.layout[name].strides[0] * problem.itemsize % _SECTOR != 0 for name in "ab")
-    return ProblemShape(m, n, k, problem.itemsize, max(device.compute_units, 1), zeros, ragged, torn_a, torn_b)
+    return ProblemShape(m, n, k, problem.itemsize, max(device.compute_units, 1), structure, ragged, torn_a, torn_b)
 
 
 def kind_of(problem: Problem, device: DeviceInfo, limit: int, mirrored: str = "") -> ProblemKind:
@@ -116,7 +132,7 @@ def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats
 
     drain = np.where(v.groups == 1, costs.drain * 1e-3 * area * itemsize, 0.0)
     fill: Floats = costs.filled(v.rows + v.columns, np.minimum(v.deep * (v.stages - 1), chunk), itemsize)
-    c = 1e-6 * shape.count * shape.m * shape.n * itemsize * (0.5 if shape.zeros == "c" else 1.0)
+    c = 1e-6 * shape.structure.count * shape.m * shape.n * itemsize * (0.5 if shape.structure.zeros == "c" else 1.0)
     stored = costs.stored / np.where(shape.ragged, costs.ragged, 1.0)
     began = costs.launch + _packing(shape, v, costs)
     waves = _ceil(_groups(shape, v, 1, shape.k), np.maximum(v.tail, 1) * units) * (1 - v.saved)
@@ -125,9 +141,9 @@ def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats
     groups = _groups(shape, v, parts, chunk)
     each = _ceil(groups, usable_multiprocessors(units, v.cluster))
     rounds, rest = each // v.groups, each % v.groups
-    rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, groups) if shape.zeros else 1.0)
+    rounds_took = (rounds * busy(v.groups) + busy(rest)) * (_uneven(shape, v, groups) if shape.structure.zeros else 1.0)
     copied = 1e-6 * groups * (v.rows + v.columns) * chunk * itemsize / costs.cached
-    read = 1e-6 * shape.count * (shape.m + shape.n) * shape.k * itemsize / costs.read
+    read = 1e-6 * shape.structure.count * (shape.m + shape.n) * shape.k * itemsize / costs.read
     took = began + (
         (fill + drain) * (rounds + (rest > 0))
         + np.maximum(np.maximum(rounds_took, copied), read)
@@ -143,10 +159,10 @@ def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats
 
 def wanted(shape: ProblemShape, rows: Ints, columns: Ints) -> Ints:
     """The tiles of C that are computed, for tiles of each size, of all problems."""
-    if shape.zeros != "c":
-        return shape.count * _ceil(shape.m, rows) * _ceil(shape.n, columns)
+    if shape.structure.zeros != "c":
+        return shape.structure.count * _ceil(shape.m, rows) * _ceil(shape.n, columns)
     known = {side: count(int(shape.m), "above", *side) for side in set(zip(rows.tolist(), columns.tolist(), strict=True))}
-    return shape.count * np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
+    return shape.structure.count * np.array([known[side] for side in zip(rows.tolist(), columns.tolist(), strict=True)], np.int64)
 
 
 def _groups(shape: ProblemShape, v: VariantColumns, parts: Ints | int, chunk: Ints | int) -> Ints:
@@ -155,7 +171,7 @@ def _groups(shape: ProblemShape, v: VariantColumns, parts: Ints | int, chunk: In
     nothing beside long parts; beside short ones they take as long as others to begin and to leave their sums.
     """
     tiles = wanted(shape, v.rows, v.columns)
-    if shape.zeros not in ("a", "b"):
+    if shape.structure.zeros not in ("a", "b"):
         return np.asarray(tiles * parts)
     most = np.minimum(tiles, shape.units)
     return np.where(np.asarray(chunk) >= _LONG_PART, _ceil(tiles * parts + most, 2), _ceil(tiles + most, 2) * parts)
@@ -185,9 +201,9 @@ def _copies(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
 def _packing(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
     """Microseconds of the launch that packs."""
     packed = WAYS.index("packed")
-    moved = np.where(v.ways_a == packed, 2e-6 * shape.count * shape.m * shape.k * shape.itemsize, 0.0)
-    again = (v.ways_b == packed) & ~((v.ways_a == packed) & (v.rows == v.columns) & shape.same)
-    moved = moved + np.where(again, 2e-6 * shape.count * shape.n * shape.k * shape.itemsize, 0.0)
+    moved = np.where(v.ways_a == packed, 2e-6 * shape.structure.count * shape.m * shape.k * shape.itemsize, 0.0)
+    again = (v.ways_b == packed) & ~((v.ways_a == packed) & (v.rows == v.columns) & shape.structure.same)
+    moved = moved + np.where(again, 2e-6 * shape.structure.count * shape.n * shape.k * shape.itemsize, 0.0)
     return costs.pack * np.minimum(v.packs, 1) + moved / costs.packed
 
 
@@ -195,9 +211,9 @@ def _uneven(shape: ProblemShape, v: VariantColumns, count: Ints) -> Floats:
     """The factor by which a triangle takes longer than ``count`` full sums: zeros in tiles on the diagonal; a last round whose groups may
     share few multiprocessors, since all groups of a round end together; and more copies for the same work where tiles are small.
     """
-    side = v.rows if shape.zeros == "a" else v.columns if shape.zeros == "b" else np.zeros_like(v.rows)
+    side = v.rows if shape.structure.zeros == "a" else v.columns if shape.structure.zeros == "b" else np.zeros_like(v.rows)
     rounds = _ceil(count, shape.units * v.groups) * v.groups / _ceil(count, shape.units)
-    drawn = shape.zeros != "c" and shape.itemsize == 8 and float(shape.m) * float(shape.n) * float(shape.k) >= _LONG
+    drawn = shape.structure.zeros != "c" and shape.itemsize == 8 and float(shape.m) * float(shape.n) * float(shape.k) >= _LONG
     copies = 1 + (_DRAWN if drawn else _COPIED) * (1 / v.rows + 1 / v.columns)
     return (1 + side / shape.k) * (1 + _TOGETHER * (rounds - 1)) * copies
 

@@ -11,7 +11,7 @@ import numpy as np
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
-from portatile.workloads.gemm.forms.gpu.estimate import ProblemShape, kind_of, microseconds, shape_of, wanted
+from portatile.workloads.gemm.forms.gpu.estimate import PLAIN, ProblemShape, Structure, kind_of, microseconds, shape_of, wanted
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.variants import SPLITS, Floats, VariantColumns, VariantTable, table
 
@@ -45,27 +45,22 @@ def fastest(
     problem: Problem,
     device: DeviceInfo,
     limit: int,
-    zeros: str = "",
+    structure: Structure = PLAIN,
     *,
     alone: bool = False,
-    count: int = 1,
-    mirrored: str = "",
-    same: bool = False,
 ) -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
-    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``). With ``alone`` only points of one
-    launch are candidates: k is shared where the last group adds up, and there is no tail. ``count``: of a stack of so many, where no
-    clusters share k, and with ``alone`` no groups. ``mirrored``: the operand, if any, that is symmetric, with one triangle stored.
-    ``same``: op(B) is op(A) transposed.
+    With ``alone`` only points of one launch are candidates: k is shared where the last group adds up, and there is no tail. In a stack no
+    clusters share k, and with ``alone`` no groups.
     """
     costs = known(device, problem.dtype)
     if costs is None:
         return None
-    found = candidates(problem, device, limit, costs, zeros=zeros, alone=alone, count=count, mirrored=mirrored, same=same)
+    found = candidates(problem, device, limit, costs, structure=structure, alone=alone)
     if not len(found):
         return None
-    if count > 1 and problem.sizes["k"] <= SHALLOW[-1]:
+    if structure.count > 1 and problem.sizes["k"] <= SHALLOW[-1]:
         return _in_one_stage(problem, found)
     # until the caller sees the result: launches take the host as long
     host = (found.columns.launches + np.minimum(found.columns.packs, 1)) * device.can.launch_us
@@ -79,18 +74,15 @@ def candidates(
     costs: Costs,
     most: int = _TILES,
     *,
-    zeros: str = "",
+    structure: Structure = PLAIN,
     alone: bool = False,
     timed: bool = False,
-    count: int = 1,
-    mirrored: str = "",
-    same: bool = False,
 ) -> Ranking:
     """Every variant of the ``most`` tiles whose simplest ones take the least time; the rest is as for ``fastest``.
 
     With ``timed``, for those who time them before they use one, those are among them of which the estimate has only a guess.
     """
-    shape, kind = replace(shape_of(problem, device, zeros), count=count, same=same), kind_of(problem, device, limit, mirrored)
+    count, shape, kind = structure.count, shape_of(problem, device, structure), kind_of(problem, device, limit, structure.mirrored)
     variants = table(kind if count == 1 else replace(kind, packing=False))
     saved = _saved(problem, device, variants)
     promised = _promises(shape, variants, saved, costs)
@@ -159,6 +151,6 @@ def _sensible(shape: ProblemShape, variants: VariantTable, v: VariantColumns) ->
     stages = -(-shape.k // (v.split * v.deep))  # of a group
     shared &= -(-shape.k // (stages * v.deep)) == v.split
     cut = (v.tail == 0) | ((shape.m > v.rows) & (shape.k >= _CUT) & (count > v.tail * units) & ~np.isnan(v.saved))
-    teams = (v.teams == 1) | (coarse <= 2 * units) | (shape.count > 1)
+    teams = (v.teams == 1) | (coarse <= 2 * units) | (shape.structure.count > 1)
     slow = (v.teams > 1) & (v.columns >= _WIDE) & ~packs_b & (not (fast or whole))  # seen to take up to a third longer than estimated
     return np.asarray(shared & cut & teams & ~slow)

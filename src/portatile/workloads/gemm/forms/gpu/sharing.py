@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_uni
 from portatile.workloads.gemm.forms.gpu import triangle
 from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.default import expected
+from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.ranking import candidates
 from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, Sharing, streamed, tailed
@@ -34,6 +36,7 @@ _FOLDED = 1.05  # times the estimate of a whole product and its fold: what both 
 _LONG = 2e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
 _SUSTAINED, _NEAR = 0.93, 0.85  # ... this part of a multiprocessor's but for their copies, from this part of which on they do
 _DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its area: they draw power that multiply-adds would use
+_AGAIN = 60.0  # microseconds by which a second launch is slower than a last wave, where the power limit does not bind
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
 _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
@@ -42,6 +45,73 @@ _TOGETHER = 0.5  # how much of a last round shares few multiprocessors
 
 
 Found = tuple[Gpu, Sharing | None]
+
+
+class Way(NamedTuple):
+    """A tile, how groups share those of a triangle, and the estimated microseconds."""
+
+    took: float
+    found: Found
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A tile, the rate of its multiply-adds, and what a device of so many multiprocessors takes for groups of it."""
+
+    tile: GpuTile
+    rate: float
+    costs: Costs
+    units: int
+    itemsize: int
+
+    @property
+    def point(self) -> Gpu:
+        """Without staging."""
+        return self.tile.point
+
+    def reached(self, groups: int) -> float:
+        """The part of the rate that so many groups on a multiprocessor reach."""
+        warps = groups * self.point.items / 32
+        return warps / (warps + self.costs.warps) * (_BUSY + self.costs.warps) / _BUSY
+
+    def copies(self, price: float) -> float:
+        """The factor by which copies make multiply-adds slower: ``price`` times the perimeter of the tile over its area."""
+        return 1 + price * (1 / self.point.rows + 1 / self.point.columns)
+
+    def sustained(self) -> _Timed:
+        """With the rate by which full multiprocessors come to what the power limit allows, of a tile that comes near it otherwise."""
+        usual = self.reached(self.tile.groups) / self.copies(_COPIES)
+        allowed = _SUSTAINED * (_CROWDED if self.tile.groups > 1 else 1.0) / self.copies(_DRAWN)
+        return replace(self, rate=allowed / usual) if self.rate * usual >= _NEAR * allowed else self
+
+    def round(self, k: int, groups: int) -> float:
+        """Microseconds in which so many groups on a multiprocessor multiply k steps of a tile each, and store it."""
+        point, area = self.point, self.point.rows * self.point.columns
+        drain = self.costs.drain * 1e-3 * area * self.itemsize if self.tile.groups == 1 else 0.0
+        fill: float = self.costs.filled(point.rows + point.columns, min(point.KB * (point.STAGES - 1), k), self.itemsize)
+        multiplied = groups * area * k / self.rate / self.costs.products
+        return multiplied / self.reached(groups) * self.copies(_COPIES) + fill + drain
+
+    def whole(self, groups: int, k: int, parts: int = 1) -> float:
+        """Microseconds of so many whole tiles, or of tiles in ``parts`` of k, which the last group adds up."""
+        each = ceil_div(groups * parts, self.units)
+        rounds, rest = divmod(each, self.tile.groups)
+        steps = ceil_div(k, parts)
+        took = rounds * self.round(steps, self.tile.groups) + (self.round(steps, rest) if rest else 0.0)
+        # the first groups are spread evenly
+        uneven = ceil_div(groups * parts, self.units * self.tile.groups) * self.tile.groups / each if rounds else 1.0
+        crowded = _CROWDED if self.tile.groups > 1 else 1.0
+        return took * (1 + _TOGETHER * (uneven - 1)) * crowded + (self.joined(parts) if parts > 1 else 0.0)
+
+    def shared(self, wanted: int, k: int, stream: SharedTiles) -> float:
+        """Microseconds of so many tiles that are shared: so much of a wave as there are, and what the sharing costs."""
+        parts = ceil_div(ceil_div(k, self.point.KB), stream.share) + 1
+        waves = wanted / (self.tile.groups * self.units)
+        return _SLOWER[self.point.MMA] * self.round(k, self.tile.groups) * waves + self.joined(parts)
+
+    def joined(self, parts: int) -> float:
+        """Microseconds in which the last group of a tile adds up its parts."""
+        return _PIECE + parts * 1e-6 * self.point.rows * self.point.columns * self.itemsize / _SUMS
 
 
 @dataclass(frozen=True)
@@ -60,6 +130,11 @@ class _Triangle:
         return self.problem.sizes["n"]
 
     @property
+    def k(self) -> int:
+        """The steps of a sum."""
+        return self.problem.sizes["k"]
+
+    @property
     def units(self) -> int:
         """The multiprocessors."""
         return max(self.device.compute_units, 1)
@@ -69,131 +144,128 @@ class _Triangle:
         """Whether OpenCL's compiler makes the kernel."""
         return self.device.can.language == "OpenCL C"
 
-    def tiles(self) -> Iterator[tuple[GpuTile, float]]:
-        """Those without a cut last wave, and their rates."""
+    def tiles(self) -> Iterator[_Timed]:
+        """Those without a cut last wave."""
         drawn = _drawn(self.problem)
         for tile, rate in zip(tiles(self.problem), self.costs.rates, strict=True):
             if not tile.tail:
-                yield tile, _sustained(tile, rate, self.costs) if drawn else rate
+                timed = _Timed(tile, rate, self.costs, self.units, self.problem.itemsize)
+                yield timed.sustained() if drawn else timed
 
     def wanted(self, point: Gpu) -> int:
         """The tiles in which something is wanted."""
         return point.groups_of_triangle(self.problem, self.zeros)
 
-    def whole(self, tile: GpuTile, rate: float, groups: int, *, products: int = 1, parts: int = 1) -> float:
-        """Microseconds of so many groups with whole tiles of one or two ``products``, or with tiles in ``parts`` of k, which the last group
-        adds up.
-        """
-        steps, itemsize = products * self.problem.sizes["k"], self.problem.itemsize
-        return _whole(tile, rate, self.costs, groups, steps, self.units, itemsize=itemsize, parts=parts)
-
     def packing(self, point: Gpu) -> float:
         """Microseconds in which panels are written; square tiles have one set of them where B is A."""
         operands = point.PACK_A + point.PACK_B - (self.mirrored and point.PACK_A and point.rows == point.columns)
-        return operands * 2e-6 * self.order * self.problem.sizes["k"] * self.problem.itemsize / self.costs.packed
+        return operands * 2e-6 * self.order * self.k * self.problem.itemsize / self.costs.packed
 
-    def tails(self, tile: GpuTile, rate: float, point: Gpu, like: Gpu, *, products: int = 1) -> Iterator[tuple[float, Found]]:
-        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are, where the power limit binds: what
-        takes less time is slower by another launch.
-        """
-        if point.PACK_A or point.PACK_B or point.KG > 1 or not _drawn(self.problem):
+    def tails(self, timed: _Timed, point: Gpu, like: Gpu, *, products: int = 1) -> Iterator[Way]:
+        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are."""
+        if point.PACK_A or point.PACK_B or point.KG > 1:
             return
-        for other, its_rate in self.tiles():
+        again = self.costs.launch + (0.0 if _drawn(self.problem) else _AGAIN)
+        for other in self.tiles():
             smaller = _staged(other.point, like)
             if smaller is None or 2 * smaller.rows != point.rows or smaller.rows != smaller.columns or not _fits(smaller, self):
                 continue
-            found = tailed(self.order, point.rows, smaller, self.units * tile.groups, doubled=products > 1)
+            found = tailed(self.order, point.rows, smaller, self.units * timed.tile.groups, doubled=products > 1)
             if found is None or smaller.KG > 1:
                 continue
             left = found.rest.groups - ceil_div(self.order, point.rows)  # without those that lie in the other triangle
-            took = self.whole(tile, rate, found.first.groups, products=products) * (1.0 if products > 1 else _QUARTERED[point.MMA])
-            yield took + self.costs.launch + self.whole(other, its_rate, left, products=products), (point, found)
+            took = timed.whole(found.first.groups, products * self.k) * (1.0 if products > 1 else _QUARTERED[point.MMA])
+            yield Way(took + again + other.whole(left, products * self.k), (point, found))
 
 
-def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> Found | None:
-    """The tile and the sharing that are estimated to be faster than ``whole`` tiles, or square tiles that are; None where there are none.
+def ways(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> Iterator[Way]:
+    """``whole`` tiles first, then square ones, tiles with quarters, and tiles that groups share; nothing where ``whole`` is not known.
 
-    Operands come to local memory as those of ``whole`` do, whose own tile has to be among the known ones. Only where B is A ``mirrored``
-    quarters of tiles are shared.
+    Operands come to local memory as those of ``whole`` do. Only where B is A ``mirrored`` quarters of tiles are shared.
     """
     costs = _costs(problem, device)
     if costs is None or not joins(device):
-        return None
+        return
     case = _Triangle(problem, device, costs, zeros, mirrored)
-    best = math.inf
-    for tile, rate in case.tiles():
-        if _alike(tile.point, whole):
-            best = case.whole(tile, rate, case.wanted(whole), parts=whole.SPLIT_K) + case.packing(whole)
-    if best == math.inf:
-        return None
-    found: Found | None = None
-    for took, way in (*_squares(case, whole), *_quarters(case, whole), *_streams(case, whole)):
-        if took < best:
-            best, found = took, way
-    return found
+    own = next((timed for timed in case.tiles() if _alike(timed.point, whole)), None)
+    if own is not None:
+        yield Way(own.whole(case.wanted(whole), case.k, whole.SPLIT_K) + case.packing(whole), (whole, None))
+        yield from _squares(case, whole)
+        yield from _quarters(case, whole)
+        yield from _streams(case, whole)
 
 
-def _squares(case: _Triangle, whole: Gpu) -> Iterator[tuple[float, Found]]:
+def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> Found:
+    """The fastest of the ``ways`` by their estimates; ``whole`` tiles where there are none."""
+    return min(ways(problem, device, zeros, whole, mirrored=mirrored), key=lambda way: way.took, default=Way(0.0, (whole, None))).found
+
+
+def _squares(case: _Triangle, whole: Gpu) -> Iterator[Way]:
     """Whole square tiles, which the estimate of all variants does not know of where the power limit binds."""
-    for tile, rate in case.tiles() if _drawn(case.problem) else ():
-        point = _staged(tile.point, whole)
+    for timed in case.tiles() if _drawn(case.problem) else ():
+        point = _staged(timed.point, whole)
         if point is not None and point.rows == point.columns and point.KG == 1 and _fits(point, case):
-            yield case.whole(tile, rate, case.wanted(point)) + case.packing(point), (point, None)
+            yield Way(timed.whole(case.wanted(point), case.k) + case.packing(point), (point, None))
 
 
-def _quarters(case: _Triangle, whole: Gpu) -> Iterator[tuple[float, Found]]:
+def _quarters(case: _Triangle, whole: Gpu) -> Iterator[Way]:
     """Square tiles, of which those on the diagonal are shared in quarters, or of which the last ones are left to smaller tiles."""
-    for tile, rate in case.tiles() if case.mirrored else ():
-        point = _staged(tile.point, whole)
+    for timed in case.tiles() if case.mirrored else ():
+        point = _staged(timed.point, whole)
         if point is None or not _quartering(point, case.problem) or not _fits(point, case):
             continue
         holding = _HOLDING if case.opencl and math.prod(point.item_tile) >= _MANY else 1.0
         quarters = quartered(case.order, point.rows)
-        yield holding * _QUARTERED[point.MMA] * case.whole(tile, rate, quarters.groups) + case.packing(point), (point, quarters)
-        for took, way in case.tails(tile, rate, point, whole):
-            yield holding * took, way
+        yield Way(holding * _QUARTERED[point.MMA] * timed.whole(quarters.groups, case.k) + case.packing(point), (point, quarters))
+        for took, found in case.tails(timed, point, whole):
+            yield Way(holding * took, found)
 
 
-def _streams(case: _Triangle, whole: Gpu) -> Iterator[tuple[float, Found]]:
+def _streams(case: _Triangle, whole: Gpu) -> Iterator[Way]:
     """Tiles whose k all groups share evenly."""
     problem, k = case.problem, case.problem.sizes["k"]
-    for tile, rate in case.tiles() if plain(problem) else ():
+    for timed in case.tiles() if plain(problem) else ():
+        tile = timed.tile
         point = None if tile.point.MMA and not _spares(tile, problem) else _staged(tile.point, whole)
         stream = None if point is None else streamed(case.order, k, case.zeros, point, tile.groups * case.units)
         if point is None or stream is None or not _fits(point, case):
             continue
-        took = _shared(tile, rate, case.costs, case.wanted(point), k, case.units, problem.itemsize, stream)
+        took = timed.shared(case.wanted(point), k, stream)
         if case.opencl and not point.MMA:
             took *= (1 + _BESIDE * (tile.groups - 1)) / (_SLOWER[False] if stream.groups == stream.sharing else 1)
-        yield took + case.packing(point), (point, stream)
+        yield Way(took + case.packing(point), (point, stream))
+
+
+def doubled_ways(problem: Problem, device: DeviceInfo) -> Iterator[Way]:
+    """Square tiles of a product and its transpose in one launch, all in one size or with a rest in smaller ones."""
+    costs = _costs(problem, device)
+    if costs is None:
+        return
+    case = _Triangle(problem, device, costs, "above", False)
+    for timed in case.tiles():
+        point = timed.point
+        along = ceil_div(case.order, point.rows)
+        keeps = point.STAGES * point.KB * (point.rows + point.columns) >= point.rows * point.columns
+        fills = along * (along + 1) // 2 >= case.units * timed.tile.groups
+        if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, case):
+            longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two of those on the diagonal for one beside it
+            yield Way(timed.whole(longest_first, 2 * case.k), (point, triangle.doubled(case.order, point.rows)))
+            yield from case.tails(timed, point, point, products=2)
 
 
 def doubled(problem: Problem, device: DeviceInfo) -> Found | None:
-    """The tile and the groups of a product and its transpose in one launch, where that is estimated to be faster than the whole product and
-    a second launch, which adds what lies across the diagonal.
+    """The fastest of the ``doubled_ways``, where that is estimated to be faster than the whole product and a second launch, which adds what
+    lies across the diagonal.
     """
-    costs = _costs(problem, device)
-    if costs is None:
+    costs, divided = _costs(problem, device), expected(problem, device)  # with k shared in ways that are not for both products
+    best = min(doubled_ways(problem, device), key=lambda way: way.took, default=None)
+    if costs is None or divided is None or best is None:
         return None
     case = _Triangle(problem, device, costs, "above", False)
-    order, best, whole = case.order, math.inf, math.inf
-    found: Found | None = None
-    for tile, rate in case.tiles():
-        point = tile.point
-        along = ceil_div(order, point.rows)
-        whole = min(whole, case.whole(tile, rate, along * ceil_div(order, point.columns)))
-        keeps = point.STAGES * point.KB * (point.rows + point.columns) >= point.rows * point.columns
-        fills = along * (along + 1) // 2 >= case.units * tile.groups
-        if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, case):
-            longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two of those on the diagonal for one beside it
-            both: Found = (point, triangle.doubled(order, point.rows))
-            ways = ((case.whole(tile, rate, longest_first, products=2), both), *case.tails(tile, rate, point, point, products=2))
-            best, found = min(((best, found), *ways), key=lambda way: way[0])
-    folded = costs.add + 1.5e-6 * order**2 * problem.itemsize / costs.packed
-    divided = expected(problem, device)  # with k shared in ways that are not for both products
-    if divided is None:
-        return None
-    return found if best < _FOLDED * (min(whole, _DIVIDED * divided) + folded) else None
+    groups = ((timed, ceil_div(case.order, timed.point.rows) * ceil_div(case.order, timed.point.columns)) for timed in case.tiles())
+    whole = min(timed.whole(count, case.k) for timed, count in groups)
+    folded = costs.add + 1.5e-6 * case.order**2 * problem.itemsize / costs.packed
+    return best.found if best.took < _FOLDED * (min(whole, _DIVIDED * divided) + folded) else None
 
 
 def doubled_by_ranking(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
@@ -205,9 +277,8 @@ def doubled_by_ranking(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubl
     if costs is None or divided is None:
         return None
     order, k = problem.sizes["n"], problem.sizes["k"]
-    found = candidates(
-        replace(problem, sizes={**problem.sizes, "k": 2 * k}), device, local_limit(device), costs, _EVERY, zeros="c", alone=True
-    )
+    both = replace(problem, sizes={**problem.sizes, "k": 2 * k})
+    found = candidates(both, device, local_limit(device), costs, _EVERY, structure=Structure("c"), alone=True)
     v = found.columns
     fits = (v.rows == v.columns) & (v.teams == 1) & (v.split == 1) & (v.stages > 1) & (v.ways_a == v.ways_b) & ~v.held_a
     fits &= v.ways_a != WAYS.index("shifted")
@@ -227,16 +298,9 @@ def _drawn(problem: Problem) -> bool:
     return problem.itemsize == 8 and float(m) * n * k >= _LONG
 
 
-def _sustained(tile: GpuTile, rate: float, costs: Costs) -> float:
-    """The rate with which full multiprocessors come to what the power limit allows, of a tile that comes near it otherwise."""
-    usual = _reached(tile, tile.groups, costs) / _copies(tile)
-    allowed = _SUSTAINED * (_CROWDED if tile.groups > 1 else 1.0) / (1 + _DRAWN * (1 / tile.point.rows + 1 / tile.point.columns))
-    return allowed / usual if rate * usual >= _NEAR * allowed else rate
-
-
 def _alike(one: Gpu, other: Gpu) -> bool:
     """Whether two points have one tile."""
-    return all(getattr(one, name) == getattr(other, name) for name in ("rows", "columns", "items", "KB", "KG"))
+    return all(getattr(one, name) == getattr(other, name) for name in ("rows", "columns", "items", "KB", "STAGES", "DOUBLE", "KG"))
 
 
 def _staged(point: Gpu, like: Gpu) -> Gpu | None:
@@ -271,45 +335,3 @@ def _costs(problem: Problem, device: DeviceInfo) -> Costs | None:
     units = problem.dtype == "float32" or matrix_units(device)
     reals = plain(problem) or types_of(problem).complex
     return known(device, problem.dtype) if device.nvidia and reals and units else None
-
-
-def _reached(tile: GpuTile, groups: int, costs: Costs) -> float:
-    """The part of a tile's rate that so many groups on a multiprocessor reach."""
-    warps = groups * tile.point.items / 32
-    return warps / (warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
-
-
-def _copies(tile: GpuTile) -> float:
-    """The factor by which copies make multiply-adds slower."""
-    return 1 + _COPIES * (1 / tile.point.rows + 1 / tile.point.columns)
-
-
-def _round(tile: GpuTile, rate: float, costs: Costs, k: int, itemsize: int, groups: int) -> float:
-    """Microseconds in which so many groups on a multiprocessor multiply k steps of a tile each, and store it."""
-    point, reached, copies = tile.point, _reached(tile, groups, costs), _copies(tile)
-    drain = costs.drain * 1e-3 * point.rows * point.columns * itemsize if tile.groups == 1 else 0.0
-    fill: float = costs.filled(point.rows + point.columns, min(point.KB * (point.STAGES - 1), k), itemsize)
-    return groups * point.rows * point.columns * k / rate / costs.products / reached * copies + fill + drain
-
-
-def _wave(tile: GpuTile, rate: float, costs: Costs, k: int, itemsize: int) -> float:
-    """A round of as many groups as a multiprocessor holds."""
-    return _round(tile, rate, costs, k, itemsize, tile.groups)
-
-
-def _whole(tile: GpuTile, rate: float, costs: Costs, wanted: int, k: int, units: int, *, itemsize: int, parts: int = 1) -> float:
-    """Microseconds of so many whole tiles, or of tiles in ``parts`` of k, which the last group adds up."""
-    each = ceil_div(wanted * parts, units)
-    rounds, rest = divmod(each, tile.groups)
-    steps = ceil_div(k, parts)
-    took = rounds * _wave(tile, rate, costs, steps, itemsize) + (_round(tile, rate, costs, steps, itemsize, rest) if rest else 0.0)
-    uneven = ceil_div(wanted * parts, units * tile.groups) * tile.groups / each if rounds else 1.0  # the first groups are spread evenly
-    joined = (_PIECE + parts * 1e-6 * tile.point.rows * tile.point.columns * itemsize / _SUMS) if parts > 1 else 0.0
-    return took * (1 + _TOGETHER * (uneven - 1)) * (_CROWDED if tile.groups > 1 else 1.0) + joined
-
-
-def _shared(tile: GpuTile, rate: float, costs: Costs, wanted: int, k: int, units: int, itemsize: int, stream: SharedTiles) -> float:
-    """Microseconds of a triangle whose tiles are shared: so much of a wave as there are tiles, and what the sharing costs."""
-    parts = ceil_div(ceil_div(k, tile.point.KB), stream.share) + 1
-    sharing = _PIECE + parts * 1e-6 * tile.point.rows * tile.point.columns * itemsize / _SUMS
-    return _SLOWER[tile.point.MMA] * _wave(tile, rate, costs, k, itemsize) * wanted / (tile.groups * units) + sharing
