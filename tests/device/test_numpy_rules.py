@@ -172,7 +172,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "ragged": (lambda: portatile.matmul([[1.0], [1.0, 2.0]], B), "equally long"),  # type: ignore[list-item]
     "text": (lambda: portatile.matmul("text", B), "a is a str"),
     "objects": (lambda: portatile.matmul(A.astype(object), B), "Python objects"),
-    "objects beside integers": (lambda: portatile.matmul(A.astype(int), B.astype("M8[s]")), "b has dtype datetime64"),
+    "a vector of objects": (lambda: portatile.matmul(A[0].astype(object), B), "a holds Python objects"),
+    "dates beside integers": (lambda: portatile.matmul(A.astype(int), B.astype("M8[s]")), "b has dtype datetime64"),
     "two places": (lambda: portatile.matmul(A, Buffer.from_numpy(B)), "different places"),
     "two places and the left": (lambda: A @ Buffer.from_numpy(B), "different places"),
     "two outputs": (lambda: portatile.matmul(A, B, out=(1, 2)), "tuple of 2"),  # type: ignore[arg-type]

@@ -92,6 +92,9 @@ def check_options(*choices: tuple[str, str, str]) -> None:
 
 def check_dtype(dtype: np.dtype[Any], name: str, types: tuple[str, ...] = DTYPES) -> None:
     """Raise ArgumentError for elements that are none of ``types``, with what to do."""
+    if dtype.hasobject:
+        advice = remedy(name, f"convert it, for example with {name}.astype('float64')")
+        raise ArgumentError(f"{name} holds Python objects; {advice}")
     if dtype not in NAMES and name_of(dtype) not in types:
         order = "" if dtype.isnative else " in foreign byte order"
         advice = remedy(name, _conversion(dtype, name, types))

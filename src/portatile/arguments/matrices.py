@@ -124,9 +124,6 @@ def unknown(array: Any, name: str) -> ArgumentError:
 def _host_matrix(array: NDArray[Any], name: str, types: tuple[str, ...]) -> Matrix:
     """A NumPy array as a Matrix, with every check, where it is not simply contiguous."""
     refuse_masks(array, name)
-    if array.dtype.hasobject:
-        advice = remedy(name, f"convert it, for example with {name}.astype('float64')")
-        raise ArgumentError(f"{name} holds Python objects; {advice}")
     _check_kind(array.dtype, array.shape, name, types)
     _check_aligned(array, name)
     transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)

@@ -78,11 +78,11 @@ def _name(dtype: np.dtype[Any] | None) -> str:
 
 
 def _blame(library: Converter, a: Any, b: Any) -> None:
-    """Raise ArgumentError for the operand that is of no dtype which is multiplied, where the other one is."""
-    own = [library.dtype(array) for array in (a, b)]
-    unknown = [multiplied_in(dtype, dtype) is None for dtype in own]
-    if unknown == [False, True] and own[1] is not None:
-        check_dtype(own[1], "b", FACTORS)
+    """Raise ArgumentError for the first operand that is of no dtype which is multiplied, where there is one."""
+    for name, array in (("a", a), ("b", b)):
+        dtype = library.dtype(array)
+        if dtype is not None and multiplied_in(dtype, dtype) is None:
+            check_dtype(dtype, name, FACTORS)
 
 
 def _unchanged(result: Any) -> Any:
