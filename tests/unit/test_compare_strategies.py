@@ -18,7 +18,7 @@ from portatile.figures import svg
 from portatile.records import to_json
 from portatile.studies.convergence import Landscape, StrategiesRequest, compare
 from portatile.studies.strategies import chart, rows
-from portatile.trials import Budget, Trial
+from portatile.trials import Budget, Standing, Trial
 from support.recordings import OTHER, recorded, recording
 from support.trials import DEVICE
 
@@ -37,6 +37,13 @@ def line(times: list[float]) -> list[Trial]:
         )
         for x, time in enumerate(times)
     ]
+
+
+def test_finalists_are_compared_at_the_speed_of_the_search() -> None:
+    """Their samples are of another time, in which the machine may have been faster."""
+    searched, finalist = line([4.0, 2.0])
+    standing = Standing(seconds=3.0, interval=(2.9, 3.1), place=1, tied=True, race="later")
+    assert Landscape.of(recording([searched, replace(finalist, standing=standing)])).optimum == 3.0
 
 
 def test_chance_is_exact() -> None:

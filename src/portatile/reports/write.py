@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from portatile import output_files, settings, workloads
+from portatile.device import matches
 from portatile.errors import UnknownNameError, UsageError
 from portatile.reports import page
 from portatile.reports.groups import Group, gather
@@ -19,8 +20,8 @@ DEFAULT_PATH = "portatile-report.html"
 
 @dataclass(frozen=True)
 class Selection:
-    """The trials of a report: of ``store`` (``None``: the user's), of ``workload``, on devices whose id, name or platform contains
-    ``device``.
+    """The trials of a report: of ``store`` (``None``: the user's), of ``workload``, on devices that ``device`` means, as
+    ``portatile.device.matches`` has it.
 
     ``kernels``: workloads that are not installed, for the text and the operations of theirs.
     """
@@ -67,10 +68,10 @@ def report(
 ) -> Path:
     """Write the results of tuning as one HTML page that needs no other file and no network; returns its path.
 
-    ``store`` is another file than the user's result store; ``workload`` and ``device`` (a part of an id, name or platform) choose among
-    the trials; ``kernels`` are your own (``portatile.Kernel``), whose text and Gflop/s are then shown too. A store without trials
-    gives a page that says so. Raises UsageError for a store that is not there or a file that cannot be written, UnknownNameError
-    for an unknown workload.
+    ``store`` is another file than the user's result store; ``workload`` and ``device`` (a back end, a kind, or a part of an id, name,
+    vendor or platform) choose among the trials; ``kernels`` are your own (``portatile.Kernel``), whose text and Gflop/s are then shown
+    too. A store without trials gives a page that says so. Raises UsageError for a store that is not there or a file that cannot be
+    written, UnknownNameError for an unknown workload.
 
     Examples:
         >>> import pathlib, tempfile, portatile
@@ -95,5 +96,4 @@ def nothing(workload: str | None, device: str | None) -> str:
 def _is_selected(trial: Trial, selection: Selection) -> bool:
     if selection.workload not in (None, trial.problem.workload):
         return False
-    device = (selection.device or "").lower()
-    return any(device in text.lower() for text in (trial.device.id, trial.device.name, trial.device.platform))
+    return selection.device is None or matches(trial.device, selection.device)

@@ -144,7 +144,7 @@ class Landscape:
     @classmethod
     def of(cls, recording: Recording) -> Landscape:
         """Made from a recording; raises ArgumentError without a valid trial."""
-        times = np.sort([trial.median for trial in recording.trials if math.isfinite(trial.median)])
+        times = np.sort([trial.comparable for trial in recording.trials if math.isfinite(trial.comparable)])
         if not len(times):
             raise ArgumentError(f"{recording.name}: none of its {len(recording.trials)} configurations was valid")
         return cls(times, len(recording.trials))
@@ -191,7 +191,7 @@ def _replay(request: StrategiesRequest, name: str, repeat: int, limit: int, seco
     spent = 0.0
     for trial in strategies.evaluate(search, lambda config: table[canonical(config)]):
         assert isinstance(trial, Trial)
-        result.times.append(trial.median)
+        result.times.append(trial.comparable)
         result.costs.append(cost(trial))
         spent += result.costs[-1]
         if len(result.times) >= limit or (seconds is not None and spent >= seconds):
