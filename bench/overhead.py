@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import portatile
-from measure import facts, save, slug, until_stopped
+from measure import RESULTS, facts, save, slug, until_stopped
 from portatile import program
 from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch
 from portatile.device.buffer import Buffer
@@ -264,6 +264,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(LIBRARIES), help="array libraries, separated by commas")
     parser.add_argument("--json", type=Path, help="write every sample to this file")
     parser.add_argument("--save", action="store_true", help="write every sample to bench/results")
+    parser.add_argument("--out", type=Path, help="write them to this folder instead")
     parser.add_argument("--commit", help="what to record where there is no git")
     options = parser.parse_args()
     device = portatile.get_device(options.device)
@@ -292,8 +293,9 @@ def main() -> None:
     }
     if options.json:
         options.json.write_text(json.dumps(document, indent=1))
-    if options.save:
-        print(f"written to {save(f'overhead-{slug(device.info.name)}-{slug(device.info.id)}', document)}")
+    if options.save or options.out:
+        name = f"overhead-{slug(device.info.name)}-{slug(device.info.id)}"
+        print(f"written to {save(name, document, options.out or RESULTS)}")
 
 
 if __name__ == "__main__":
