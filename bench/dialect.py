@@ -4,7 +4,7 @@ The battery and the corpus of the tests, every case in a child process, because 
 through CUDA. CUDA compiles without a GPU. Of the corpus' CUDA form: registers, spills, wide and generic accesses, and beside them the
 registers that Clang needs, where there is a Clang for NVPTX with libclc.
 
-    python3 bench/dialect.py [--jobs 16] [--device opencl:0:0 ...] [--arch sm_90] [--libclc FILE.bc]
+    python3 bench/dialect.py [--jobs 16] [--device opencl:0:0 ...] [--only REGEX] [--arch sm_90] [--libclc FILE.bc]
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ class Crew:
 def judge(answers: dict[Task, dict[str, Any]], columns: list[str], folder: str) -> dict[str, str]:
     """Turn ``ran`` into ``ok`` or ``wrong``: by NumPy where the corpus has a reference, by the first device; says what judged each."""
     judges = {}
-    for name, sample in SAMPLES.items():
-        arrays = {}
+    for name in _programs(answers):
+        sample, arrays = SAMPLES[name], {}
         for column in columns:
             if answers[Task("program", name, column)]["status"] == "ran":
                 with np.load(Path(folder) / f"{name}@{column.replace(':', '_')}.npz") as found:
@@ -189,7 +189,7 @@ def judge(answers: dict[Task, dict[str, Any]], columns: list[str], folder: str) 
         expected, judges[name] = arrays[first], first
         reference = None
         if name in REFERENCES:
-            values = {operand.parameter.name: operand.value if operand.array is None else operand.array for operand in sample.operands()}
+            values = {operand.parameter.name: operand.value if operand.array is None else operand.array for operand in sample.given()}
             reference = {output: np.asarray(array).reshape(-1) for output, array in REFERENCES[name](values).items()}
             judges[name] = "NumPy"
         for column, got in arrays.items():
@@ -204,9 +204,14 @@ def judge(answers: dict[Task, dict[str, Any]], columns: list[str], folder: str) 
     return judges
 
 
+def _programs(answers: dict[Task, dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(task.name for task in answers if task.kind == "program"))
+
+
 def parse() -> argparse.Namespace:
     commands = parser(__doc__)
     commands.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    commands.add_argument("--only", type=re.compile, default=re.compile(""), help="only constructs and programs whose name this finds")
     commands.add_argument("--arch", default="sm_90", help="what CUDA compiles for")
     commands.add_argument(
         "--libclc", default=next(filter(os.path.exists, _LIBCLC), None), help="libclc's bitcode for NVPTX, for Clang's registers"
@@ -223,7 +228,7 @@ def main() -> None:
     chosen = [devices.get(name) for name in options.device] if options.device else devices.devices()
     ids = [device.info.id for device in chosen]
     columns = [*ids, COMPILES]
-    names = {"construct": list(CASES), "program": list(SAMPLES)}
+    names = {kind: [*filter(options.only.search, known)] for kind, known in (("construct", CASES), ("program", SAMPLES))}
     tasks = [Task(kind, name, column) for column in columns for kind, listed in names.items() for name in listed]
     compiler = next(filter(None, map(shutil.which, _CLANGS)), None) if options.libclc else None
     crew = Crew(options.jobs)
@@ -238,7 +243,9 @@ def main() -> None:
         answers = crew.all(ask, tasks)
         judges = judge(answers, ids, folder)
     beside = (
-        crew.all(lambda name: crew.ask(do="clang", name=name, compiler=compiler, library=options.libclc, arch=options.arch), list(SAMPLES))
+        crew.all(
+            lambda name: crew.ask(do="clang", name=name, compiler=compiler, library=options.libclc, arch=options.arch), names["program"]
+        )
         if compiler
         else {}
     )
@@ -248,15 +255,16 @@ def main() -> None:
     bad = {task: answer for task, answer in answers.items() if answer["status"] not in ("ok", "not asked")}
     for task, answer in bad.items():
         print(f"{task.column}: {task.kind} {task.name}: {answer['status']}: {answer.get('detail', '').splitlines()[:1]}")
-    static = {name: answers[Task("program", name, COMPILES)].get("static") for name in SAMPLES}
+    static = {name: answers[Task("program", name, COMPILES)].get("static") for name in names["program"]}
     _print_static({name: found for name, found in static.items() if found}, beside)
     document = {
         "bench": "dialect",
         **facts(options.commit),
+        "only": options.only.pattern,
         "architecture": options.arch,
         "devices": {device.info.id: [device.info.name, device.info.platform, device.info.driver] for device in chosen},
-        "constructs": {name: {column: answers[Task("construct", name, column)] for column in columns} for name in CASES},
-        "programs": {name: {column: answers[Task("program", name, column)] for column in columns} for name in SAMPLES},
+        "constructs": {name: {column: answers[Task("construct", name, column)] for column in columns} for name in names["construct"]},
+        "programs": {name: {column: answers[Task("program", name, column)] for column in columns} for name in names["program"]},
         "judged_by": judges,
         "static": static,
         "clang": {"compiler": compiler, "programs": beside},
@@ -267,11 +275,15 @@ def main() -> None:
 
 def _shares(answers: dict[Task, dict[str, Any]], columns: list[str]) -> list[list[str]]:
     """Rows of the table: groups of constructs, all of them, and programs, on each device."""
+    constructs = list(dict.fromkeys(task.name for task in answers if task.kind == "construct"))
+    groups = {group: [case.name for case in cases if case.name in constructs] for group, cases in GROUPS.items()}
     rows = []
-    for group, cases in GROUPS.items():
-        rows.append([group, *(_share([answers[Task("construct", case.name, column)] for case in cases]) for column in columns)])
-    rows.append(["all constructs", *(_share([answers[Task("construct", name, column)] for name in CASES]) for column in columns)])
-    rows.append(["programs", *(_share([answers[Task("program", name, column)] for name in SAMPLES]) for column in columns)])
+    for title, kind, names in (
+        *((group, "construct", names) for group, names in groups.items() if names),
+        ("all constructs", "construct", constructs),
+        ("programs", "program", _programs(answers)),
+    ):
+        rows.append([title, *(_share([answers[Task(kind, name, column)] for name in names]) for column in columns)])
     return rows
 
 

@@ -12,8 +12,8 @@ from recorded import Run, Table, markdown, processor, runs, through
 
 
 def from_results(folder: Path) -> Iterator[Table]:
-    """What is right, by the newest run on each device; and what the programs' CUDA form is made of, by the newest run."""
-    recorded = runs("dialect", folder)
+    """What is right, by the newest whole run on each device; and what the programs' CUDA form is made of, by the newest one."""
+    recorded = [run for run in runs("dialect", folder) if not run.document.get("only")]
     rows = {}
     for run in recorded:
         for column, device in {**run.document["devices"], "CUDA compiles": None}.items():

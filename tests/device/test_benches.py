@@ -284,3 +284,11 @@ def test_host_memory_measures_cores_and_links(tmp_path: Path) -> None:
     assert {row["memory"] for row in document["rows"]} == {"cores"}
     assert all(len(row["bytes_per_second"]) == 2 and min(row["bytes_per_second"]) > 0 for row in document["rows"])
     assert shown.splitlines()[-1].startswith("cores")
+
+
+def test_dialect_judges_programs_by_numpy_and_constructs(tmp_path: Path) -> None:
+    document, shown = run("dialect.py", tmp_path, "--only", "^(nbody|julia)$", "--jobs", "1")
+    (column,) = document["devices"]
+    assert {name: answers[column]["status"] for name, answers in document["programs"].items()} == {"julia": "ok", "nbody": "ok"}
+    assert document["judged_by"] == {"julia": column, "nbody": "NumPy"}
+    assert "programs" in shown

@@ -69,6 +69,8 @@ def test_of_an_edited_kernel_the_newest_text_is_shown(
     assert "earlier" not in " ".join(every)
     assert cli.main(["results", "--store", path, "--json"]) == 0
     assert from_json(capsys.readouterr().out, list[Trial]) == kept
+    assert cli.main(["results", "--store", path, "scale"]) == 2
+    assert "write kernel:scale" in capsys.readouterr().err
 
 
 def test_only_what_differs_from_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

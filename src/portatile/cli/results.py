@@ -64,8 +64,8 @@ def command(
             return
         trials = store.leaders(workload) if best else store.trials(Query(workload=workload))
         where = store.path
-    if workload is not None and not trials and workload not in workloads.names():
-        raise UnknownNameError("workload", workload, workloads.names())
+        if not trials:
+            _require_known(workload, store)
     chosen = [trial for trial in trials if device is None or matches(trial.device, device)]
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(chosen), indent=1 if chosen else 0))
@@ -85,11 +85,21 @@ def _forget(path: Path | None, workload: str | None, device: str | None, shown: 
         raise UsageError("--forget needs WORKLOAD, --device or both; to forget everything, remove the file that `portatile doctor` names")
     with ResultStore(path) if path is not None else ResultStore.default() as store:
         chosen = [trial for trial in store.trials(Query(workload=workload)) if device is None or matches(trial.device, device)]
-        if workload is not None and not chosen and workload not in workloads.names():
-            raise UnknownNameError("workload", workload, workloads.names())
+        if not chosen:
+            _require_known(workload, store)
         places = {(trial.problem.key, device_key(trial.device)): trial for trial in chosen}
         removed = sum(store.remove(Query(problem=trial.problem, device=trial.device)) for trial in places.values())
         _console.out.print(f"removed {_console.counted(removed, 'trial')} from {store.path}", markup=False)
+
+
+def _require_known(workload: str | None, store: ResultStore) -> None:
+    """Raise UsageError where ``workload`` is neither the package's nor a kernel of the user's own with results in the store."""
+    if workload is not None and workload not in workloads.names():
+        tuned = {trial.problem.workload for trial in store.trials()}
+        if OWN + workload in tuned:
+            raise UsageError(f"{workload} is a kernel of your own: write {OWN}{workload}")
+        if workload not in tuned:
+            raise UnknownNameError("workload", workload, tuned | set(workloads.names()))
 
 
 def _groups(trials: list[Trial]) -> list[list[Trial]]:
