@@ -164,6 +164,7 @@ def test_a_scheduler_that_does_not_answer_is_waited_for(cause: Exception, calls:
 
 def test_workers_say_what_they_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for all of a machine, and only where no scheduler answers at once."""
+    said: list[str] = []
 
     class Nanny:
         worker_address = "here"
@@ -172,7 +173,8 @@ def test_workers_say_what_they_wait_for(monkeypatch: pytest.MonkeyPatch) -> None
             self.there = "there" in address
 
         async def __aenter__(self) -> Any:
-            await asyncio.sleep(0 if self.there else 0.2)
+            while not (self.there or said):
+                await asyncio.sleep(0.01)
             return self
 
         async def __aexit__(self, *ended: object) -> None: ...
@@ -185,9 +187,9 @@ def test_workers_say_what_they_wait_for(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(distributed, "Nanny", Nanny)
     monkeypatch.setattr(members, "register", registered)
-    monkeypatch.setattr(serve, "_SILENT", 0.05)
-    for address, waited in (("tcp://there:1", 0), ("tcp://x:1", 1)):
-        said: list[str] = []
+    for address, silent, waited in (("tcp://there:1", 600.0, 0), ("tcp://x:1", 0.05, 1)):
+        said.clear()
+        monkeypatch.setattr(serve, "_SILENT", silent)
         with pytest.raises(asyncio.CancelledError):
             asyncio.run(serve.keep_workers(address, [fleets.INFO], 2, said.append))
         assert sum("`portatile fleet scheduler` starts one" in line for line in said) == waited
