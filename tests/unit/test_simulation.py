@@ -190,8 +190,8 @@ def test_who_would_do_too_little_takes_no_part_in_a_prediction(here: Any) -> Non
     found = prediction.work_of(problem, here[0].info)
     assert found is not None
     together = prediction.Together(here, problem, *found, 1)
-    for device, seconds in zip(here, (1.0, 2.0, 100.0), strict=True):
-        together.took_alone(device.info.id, seconds)
+    for one, seconds in zip(here, (1.0, 2.0, 100.0), strict=True):
+        together.took_alone(one.info.id, seconds)
     pair, every = together.predicted(["cuda:0", "cuda:1"]), together.predicted([one.info.id for one in here])
     assert every is pair, "what it takes was measured once"
     assert pair.seconds == pytest.approx(2 / 3 + 0.05, rel=0.05)
