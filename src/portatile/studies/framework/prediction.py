@@ -139,13 +139,16 @@ class Together:
         return self._predictions[enough]
 
     def _start(self, names: Sequence[str], ways: TransferRates) -> float:
-        """Seconds of a shared call beside copies and computation: what a part of it takes longer than is predicted without them."""
+        """Seconds of a shared call beside copies and computation: what a part of it takes longer than is predicted without them.
+
+        They are below 0 for short problems, of which each device takes one piece, where the simulation counts several.
+        """
         rows = max(self._work.rows // _PART, 1)
         sizes = {**self._problem.sizes, self._size: rows}
         problem = workloads.get(self._problem.workload).problem(sizes, self._problem.dtype, self._problem.options)
         took = min(shared_run.timed(SharedRun(problem, tuple(names), self._repeat, together=True)).seconds)
         devices, part = [self.alone[name] for name in names], replace(self._work, rows=rows)
-        return max(took - shared(part, devices, processes.cores(), ways, self._work).seconds, 0.0)
+        return took - shared(part, devices, processes.cores(), ways, self._work).seconds
 
     @property
     def _copied(self) -> int:
