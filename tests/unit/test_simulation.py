@@ -185,6 +185,19 @@ def test_sets_of_a_hybrid_computation_stand_beside_their_prediction(here: Any, m
     assert "at worst" in hybrid.answer(rows)
 
 
+def test_who_would_do_too_little_takes_no_part_in_a_prediction(here: Any) -> None:
+    problem = workloads.problem("gemm", "float64", dict.fromkeys("mnk", 4096))
+    found = prediction.work_of(problem, here[0].info)
+    assert found is not None
+    together = prediction.Together(here, problem, *found, 1)
+    for one, seconds in zip(here, (1.0, 2.0, 100.0), strict=True):
+        together.took_alone(one.info.id, seconds)
+    pair, every = together.predicted(["cuda:0", "cuda:1"]), together.predicted([one.info.id for one in here])
+    assert every is pair, "what it takes was measured once"
+    assert pair.seconds == pytest.approx(2 / 3 + 0.05, rel=0.05)
+    assert together.predicted(["cuda:0", "cuda:2"]).binds == "one device"
+
+
 def test_a_problem_is_a_product_along_the_size_that_devices_share() -> None:
     gpu = datasheet("sm_90", "cuda")
     found = prediction.work_of(workloads.problem("gemm", "float64", {"m": 64, "n": 32, "k": 16}), gpu)

@@ -189,13 +189,23 @@ def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device
     alone = _each_alone(devices, task, rates.seconds(devices[0].info, task.problem, task.all))
     if len(alone) < len(devices) or not _sure(devices, task, alone):
         return devices, ""
-    total = sum(1 / max(one.seconds, 1e-12) for one in alone.values())
-    parts = {name: 1 / max(one.seconds, 1e-12) / total for name, one in alone.items()}
+    parts = parts_of({name: one.seconds for name, one in alone.items()})
     participants = [device for device in devices if parts[device.info.id] >= _LITTLE]
     if not FEWEST <= len(participants) < len(devices):
         return devices, ""
     others = [f"{name} ({100 * part:.2g} %)" for name, part in parts.items() if part < _LITTLE]
     return participants, f"left out for doing too little of it: {', '.join(others)}"
+
+
+def parts_of(seconds: Mapping[str, float]) -> dict[str, float]:
+    """The part of the work that each device does of a problem that it takes so long for alone."""
+    total = sum(1 / max(one, 1e-12) for one in seconds.values())
+    return {name: 1 / max(one, 1e-12) / total for name, one in seconds.items()}
+
+
+def doing_enough(seconds: Mapping[str, float]) -> list[str]:
+    """The devices that do enough of a problem to take part, by their seconds alone."""
+    return [name for name, part in parts_of(seconds).items() if part >= _LITTLE]
 
 
 def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str] | None:

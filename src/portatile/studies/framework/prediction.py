@@ -18,6 +18,7 @@ from portatile.dtypes import itemsize
 from portatile.records import DeviceInfo, Problem
 from portatile.runtime.in_parts import slabs
 from portatile.runtime.one_device import memory_limit
+from portatile.runtime.several_devices import forecast
 from portatile.studies.framework import links, shared_run, simulation
 from portatile.studies.framework.shared_run import SharedRun
 from portatile.studies.framework.simulation import SharedProduct, Simulated, SimulatedMachine
@@ -112,7 +113,7 @@ class Together:
     def __init__(self, devices: Sequence[Device], problem: Problem, size: str, work: SharedProduct, repeat: int, host: float = inf) -> None:
         self._devices = {device.info.id: device for device in devices}
         self._problem, self._size, self._work, self._repeat, self._host = problem, size, work, repeat, host
-        self._known: dict[tuple[Device, ...], TransferRates] = {}
+        self._predictions: dict[tuple[str, ...], Simulated] = {}
         self.alone: dict[str, SingleDevice] = {}
 
     def took_alone(self, name: str, seconds: float) -> None:
@@ -126,19 +127,28 @@ class Together:
         self.alone[name] = SingleDevice(device.info, seconds, links.to_each(device, np.ones(self._copied, np.uint8)), whole)
 
     def predicted(self, names: Sequence[str]) -> Simulated:
-        """The problem by these devices, each of which is in ``alone``. Raises what measuring a part of it raises."""
-        ways, devices = self._ways(names), [self.alone[name] for name in names]
-        return together(self._work, devices, processes.cores(), replace(ways, start=self._start(names, ways)))
+        """The problem by these devices, each of which is in ``alone``; those that would do too little take no part, as in a call.
+
+        Raises what measuring a part of the problem raises.
+        """
+        enough = tuple(forecast.doing_enough({name: self.alone[name].seconds for name in names}))
+        if enough not in self._predictions:
+            devices = [self.alone[name] for name in enough]
+            ways = TransferRates(inf) if len(enough) == 1 else self._ways(enough)
+            self._predictions[enough] = together(self._work, devices, processes.cores(), ways)
+        return self._predictions[enough]
 
     def _start(self, names: Sequence[str], ways: TransferRates) -> float:
-        """Seconds of a shared call beside copies and computation: what a part of it takes longer than is predicted without them."""
+        """Seconds of a shared call beside copies and computation: what a part of it takes longer than is predicted without them.
+
+        They are below 0 for short problems, of which each device takes one piece, where the simulation counts several.
+        """
         rows = max(self._work.rows // _PART, 1)
-        problem = workloads.get(self._problem.workload).problem(
-            {**self._problem.sizes, self._size: rows}, self._problem.dtype, self._problem.options
-        )
+        sizes = {**self._problem.sizes, self._size: rows}
+        problem = workloads.get(self._problem.workload).problem(sizes, self._problem.dtype, self._problem.options)
         took = min(shared_run.timed(SharedRun(problem, tuple(names), self._repeat, together=True)).seconds)
         devices, part = [self.alone[name] for name in names], replace(self._work, rows=rows)
-        return max(took - shared(part, devices, processes.cores(), ways, self._work).seconds, 0.0)
+        return took - shared(part, devices, processes.cores(), ways, self._work).seconds
 
     @property
     def _copied(self) -> int:
@@ -147,9 +157,7 @@ class Together:
         return int(min(max(self._work.shared_bytes, self._work.rows * self._work.row_bytes / 2, least), most))
 
     def _ways(self, names: Sequence[str]) -> TransferRates:
-        """How arrays reach these devices, as measured once for each set of those that have a link."""
-        linked = tuple(one for name in names if not (one := self._devices[name]).info.unified_memory)
-        if linked not in self._known:
-            nbytes = self._copied
-            self._known[linked] = TransferRates(min(links.to_all(linked, nbytes), self._host), links.between(linked, nbytes))
-        return self._known[linked]
+        """How arrays reach these devices, and what a shared call of theirs costs beside that."""
+        linked, nbytes = [one for name in names if not (one := self._devices[name]).info.unified_memory], self._copied
+        ways = TransferRates(min(links.to_all(linked, nbytes), self._host), links.between(linked, nbytes))
+        return replace(ways, start=self._start(names, ways))

@@ -30,7 +30,7 @@ from portatile.workload import Inputs
 from portatile.workloads.operands import view
 
 _MANY = 4  # devices of which every subset is run; of more, each alone and growing sets
-_ENOUGH, _FEWEST = 6.0, 3  # seconds of runs after the first, from which on there are no more than so many
+_ENOUGH, _FEWEST = 4.0, 3  # seconds of runs after the first, from which on there are no more than so many
 _REFUSED = 3  # the exit code where the last line is the reason
 
 
