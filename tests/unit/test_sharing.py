@@ -11,7 +11,7 @@ from portatile.records import Call, Launch, Layout, Problem
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
 from portatile.workloads.gemm.forms.gpu.sharing import doubled_ways, ways
-from portatile.workloads.gemm.forms.gpu.stream import Tailed, streamed, tailed
+from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, Tailed, streamed, tailed
 from portatile.workloads.gemm.forms.gpu.tiles import plausible, tiles_of
 from portatile.workloads.gemm.forms.gpu.triangle import Quarters, quartered
 from portatile.workloads.gemm.plan import Triangle, build
@@ -146,6 +146,16 @@ def test_whole_tiles_are_priced_by_the_rate_of_their_own_text(sizes: tuple[int, 
     (fast, whole), (slow, _) = (next(ways(case, GPU, "above", point, mirrored=True)) for point in (ahead, later))
     assert whole == (ahead, None)
     assert fast < slow
+
+
+def test_shared_tiles_load_operands_one_step_ahead() -> None:
+    """A text for each piece has no registers for more. Of short sums whole tiles are faster, which begin and end beside others."""
+    case = product(2184)
+    every = ways(case, GPU, "above", zeros.point(case, GPU, LOWER), mirrored=True)
+    shared = {(way.found[0].rows, way.found[0].DOUBLE): way.took for way in every if isinstance(way.found[1], SharedTiles)}
+    assert shared[128, 1] < shared[128, 2]
+    odd = workloads.get("gemm").problem({"m": 2251, "n": 2251, "k": 318}, "float64", {"trans_a": "T", "trans_b": "N"})
+    assert zeros.shared(odd, GPU, LOWER)[1] is None
 
 
 def test_what_is_chosen_is_the_fastest_way() -> None:

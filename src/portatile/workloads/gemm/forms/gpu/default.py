@@ -31,6 +31,7 @@ _BANDED = 1024  # tiles from which one operand is larger than the last cache, an
 _BETTER = 0.95  # of the cost of a larger tile: what a smaller one must come down to
 _MIRRORED = 256  # order up to which a product reads a triangle itself, where no estimate tells: of stacks
 _EXPANDED = 0.9  # microseconds to expand a megabyte of symmetric matrices
+_LARGE_EXPANDED = 3.0, 0.55  # those that a large one takes, and those for each megabyte of it
 _FILLED = 0.6  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
 
@@ -78,8 +79,10 @@ def reads_triangle(problem: Problem, device: DeviceInfo, count: int, operand: st
         ).took.min(initial=math.inf)
         for name in (operand, "")
     }
-    elements = count * order * problem.sizes["m" if operand == "a" else "n"]
-    return bool(least[operand] <= least[""] + known.pack + _EXPANDED * 1e-6 * elements * problem.itemsize)
+    megabytes = 1e-6 * count * order * problem.sizes["m" if operand == "a" else "n"] * problem.itemsize
+    begun, each = _LARGE_EXPANDED if count == 1 else (0.0, _EXPANDED)
+    expanded = min(_EXPANDED * megabytes, begun + each * megabytes)
+    return bool(least[operand] <= least[""] + known.pack + expanded)
 
 
 def _single(point: Gpu) -> bool:

@@ -39,6 +39,8 @@ _DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its a
 _AGAIN = 60.0  # microseconds by which a second launch is slower than a last wave, where the power limit does not bind
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
+_BEGUN = 4.0  # microseconds that a wave of shared tiles on matrix units takes to begin and to end: one group has nothing to hide it behind
+_DEEP = 1.1  # what such tiles take longer that load operands far ahead: a text for each piece takes registers, too
 _CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
 _EVERY = 100  # tiles, more than there are
 _TOGETHER = 0.5  # how much of a last round shares few multiprocessors
@@ -107,7 +109,9 @@ class _Timed:
         """Microseconds of so many tiles that are shared: so much of a wave as there are, and what the sharing costs."""
         parts = ceil_div(ceil_div(k, self.point.KB), stream.share) + 1
         waves = wanted / (self.tile.groups * self.units)
-        return _SLOWER[self.point.MMA] * self.round(k, self.tile.groups) * waves + self.joined(parts)
+        slower = _SLOWER[self.point.MMA] * (_DEEP if self.point.MMA and self.point.DOUBLE == 2 else 1.0)
+        begun = _BEGUN if self.point.MMA else 0.0
+        return (slower * self.round(k, self.tile.groups) + begun) * waves + self.joined(parts)
 
     def joined(self, parts: int) -> float:
         """Microseconds in which the last group of a tile adds up its parts."""

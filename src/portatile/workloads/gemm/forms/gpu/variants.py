@@ -38,7 +38,7 @@ _SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48, 64)}  # by the groups of a c
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
 _PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
 _MANY_ITEMS = 256  # that leave a work-item no registers for a second set of operands beside the places of a mirrored one
-_TOGETHER = 0.7  # the same where both reals of a complex element come at once
+_TOGETHER = {4: 0.7, 8: 0.42}  # the same where both reals of a complex element come at once, by the bytes of one
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def _way(kind: ProblemKind, along: bool, staging: Staging, operand: int) -> tupl
     fast, whole, paired = kind.fast[operand], kind.whole[operand], kind.paired[operand]
     loose = _PAIR if paired and staging.PAIRS else 1.0
     if kind.mirrored[operand]:
-        return WAYS.index("mirrored"), _TOGETHER if kind.complex else 1.0, False
+        return WAYS.index("mirrored"), _TOGETHER[kind.itemsize] if kind.complex else 1.0, False
     if staging[operand]:
         name = "packed"
     elif kind.complex:
