@@ -17,6 +17,7 @@ from portatile.errors import ArgumentError
 from portatile.execute import Executable
 from portatile.records import Launch, Layout, Problem
 from portatile.workloads.gemm.forms import contenders, read
+from portatile.workloads.gemm.forms.gpu import default as gpu
 from portatile.workloads.gemm.forms.gpu import timings
 from portatile.workloads.gemm.forms.tma import costs, default, estimate
 from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
@@ -121,6 +122,28 @@ def test_it_is_offered_where_it_can_run() -> None:
         assert default.point(other, device, 1) is None
         assert not list(default.contenders(other, device, 12))
     assert default.point(case, GPU, 2) is None
+
+
+def test_stages_of_either_depth_are_timed() -> None:
+    found = [(one.rows, one.columns, one.KB) for one in default.contenders(product("float64", "TT", (1204, 9332, 900)), GPU, 6)]
+    assert {(32 * 2, 32 * 4, 16), (32 * 2, 32 * 4, 32)} <= set(found)
+    assert len(found) == len(set(found)) == 6
+
+
+def test_long_products_are_its_own_where_estimates_are_nearly_equal() -> None:
+    """The gpu form takes longer than estimated where a GPU draws all the power that it may."""
+
+    def chosen(*sizes: int) -> bool:
+        return default.point(product("float64", "NT", (sizes[0], sizes[1], sizes[2])), GPU, 1) is not None
+
+    nearly = [(side, side, side) for side in (2048, 4096)]
+    for sizes in nearly:
+        case = product("float64", "NT", sizes)
+        took, other = default._ranked(case, GPU, 1)[0][0], gpu.expected(case, GPU)
+        assert other is not None
+        assert 1 < took / other < 1.02
+    assert [chosen(*sizes) for sizes in nearly] == [False, True]
+    assert not chosen(8192, 8192, 8192), "no product of its length was timed"
 
 
 def test_what_the_estimate_expects() -> None:

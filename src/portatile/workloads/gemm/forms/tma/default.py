@@ -16,7 +16,9 @@ from portatile.workloads.gemm.forms.tma import costs, estimate
 from portatile.workloads.gemm.forms.tma.point import Tma, rows_aligned
 from portatile.workloads.gemm.reals import plain
 
-_TIMED = 5000.0  # microseconds up to which there were timings of the form: longer products are its own only when they were timed
+_TIMED = 8000.0  # microseconds up to which there were timings of the form: longer products are its own only when they were timed
+_LONG = 1000.0  # microseconds from which the gpu form takes up to an eighth longer than estimated, for it draws more power, ...
+_AS_FAST = 1.02  # ... and from which this form is taken up to so many times the other's estimate
 _NEAR = 1.3  # times the least estimate, up to which a point may be the fastest
 _SPLITS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48)
 _SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48)}  # by the groups of a cluster, those of several clusters that share a tile's k
@@ -42,17 +44,17 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Tma | None:
         return None
     took, found = _ranked(problem, device, 1)[0]
     other = gpu.expected(problem, device)
-    return found if other is None or took < other < _TIMED else None
+    return found if other is None or (other < _TIMED and took < other * (_AS_FAST if other > _LONG else 1.0)) else None
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Tma]:
-    """Points that the estimate ranks high, no two of one tile that share k alike."""
+    """Points that the estimate ranks high, no two of one tile with stages as deep that share k alike."""
     if not _fits(problem, device):
         return
     ranked = _ranked(problem, device, 16 * count)
     seen: set[tuple[int, ...]] = set()
     for took, found in ranked:
-        kind = (found.rows, found.columns, found.SPLIT_K, found.CLUSTER)
+        kind = (found.rows, found.columns, found.KB, found.SPLIT_K, found.CLUSTER)
         if took <= _NEAR * ranked[0][0] and kind not in seen and len(seen) < count:
             seen.add(kind)
             yield found
