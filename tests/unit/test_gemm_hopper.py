@@ -63,6 +63,16 @@ def test_three_warp_groups_share_a_tile(dtype: str, trans: str) -> None:
     right(case(dtype, trans, (200, 80, 150)), replace(SMALL, TBR=3), dtype)
 
 
+def test_last_rows_are_left_to_smaller_tiles() -> None:
+    """Three tiles for two multiprocessors: the last one becomes a product of its own, which begins amid A and C."""
+    problem, point = case("bfloat16", "TN", (150, 56, 70), (10, 0, 3)), replace(SMALL, REST="64x64")
+    cut = point.cut(problem, DEVICE)
+    assert cut is not None
+    assert cut.above == 128
+    assert len(GEMM.plan(problem, point.config(), DEVICE).steps) == 2
+    right(problem, point, "rest")
+
+
 @pytest.mark.parametrize("columns", [32, 144])
 def test_factors_of_blocks_come_with_the_tiles(columns: int) -> None:
     """Those of columns are read before a block's products have ended, of wide tiles as they are applied."""

@@ -11,6 +11,7 @@ import pytest
 from portatile.device.cuda.info import capabilities
 from portatile.records import Launch, Layout
 from portatile.workloads.gemm.forms.hopper import point as hopper
+from portatile.workloads.gemm.storage import k_fast
 from support.matrix_units import HOPPER, OPENCL, WORKLOAD, launches, needs_nvrtc, problem
 from support.ptx_machine.device import INFO, PtxDevice
 from support.seeds import new_seed
@@ -24,6 +25,42 @@ def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str
     assert [step.kernel for step in launches(case, point)] == ["gemm_lines"] * slow + ["gemm"]
     odd = {name: Layout((257, 1)) if name != "c" else layout for name, layout in case.layout.items()}
     assert [step.kernel for step in launches(replace(case, layout=odd), point)] == ["gemm_lines", "gemm"]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("dtype", "trans"), [("int8", "NN"), ("bfloat16", "TN"), ("tfloat32", "NT")])
+def test_rows_that_begin_anywhere_are_copied_bit_for_bit(dtype: str, trans: str) -> None:
+    """To lines along k with zeros behind them; what lies beside an operand is not read: it ends with its last element."""
+    kind = np.dtype({"int8": np.int8, "bfloat16": np.uint16, "tfloat32": np.uint32}[dtype])
+    rng = np.random.default_rng(new_seed(dtype + trans))
+    sizes = {name: int(rng.integers(1, most // kind.itemsize)) for name, most in (("m", 40), ("n", 40), ("k", 160))}
+    case = WORKLOAD.problem(sizes, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
+    shapes = {name: WORKLOAD.shapes(case)[name] for name in "ab"}
+    places = {name: (int(rng.integers(3)), columns + 1 + columns % 2) for name, (_, columns) in shapes.items()}
+    case = replace(case, layout={**case.layout, **{name: Layout((stride, 1), first) for name, (first, stride) in places.items()}})
+    copy = launches(case, hopper.tile(128, 128, 4))[0]
+    pitch = next(int(arg.value or 0) for arg in copy.args if arg.name == "pitch")
+    device = PtxDevice(replace(INFO, architecture="sm_90", capabilities=capabilities("sm_90")))
+    queue, values, expected = device.default_queue(), {}, {}
+    for name, (rows, columns) in shapes.items():
+        first, stride = places[name]
+        stored = rng.integers(0, 100, first + (rows - 1) * stride + columns).astype(kind)
+        matrix = np.lib.stride_tricks.as_strided(stored[first:], (rows, columns), (stride * kind.itemsize, kind.itemsize))
+        lines = matrix if k_fast(case, name) else matrix.T
+        expected[name] = np.zeros((len(lines), pitch), kind)
+        expected[name][:, : sizes["k"]] = lines
+        values[name], values[f"{name}_lines"] = device.allocate(stored.nbytes), device.allocate(expected[name].nbytes)
+        queue.upload(values[name], stored)
+        queue.fill(values[f"{name}_lines"], b"\x7f\x7f\x7f\x7f")
+    args = [
+        values[arg.name] if arg.kind == "buffer" else np.dtype(arg.dtype).type(1 if arg.value is None else arg.value) for arg in copy.args
+    ]
+    kernel = device.load(device.target.compile(*device.target.lower(copy.source))).kernel("gemm_lines")
+    queue.launch(kernel, copy.global_size, copy.local_size, args)
+    for name, lines in expected.items():
+        got = np.empty_like(lines)
+        queue.download(got, values[f"{name}_lines"])
+        assert (got == lines).all(), f"{name} of {sizes}"
 
 
 @needs_nvrtc

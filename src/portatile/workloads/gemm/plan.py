@@ -20,7 +20,7 @@ from portatile.workloads.gemm.point import OperandPlace, Point, TailCut
 from portatile.workloads.gemm.storage import Batch, k_fast, transposed
 
 _INT_MAX = 2**31 - 1
-_LINE = 128  # bytes along k of the 64 rows that a group of lines.cl copies
+_LINE = 128  # bytes of each row of a square that a group of lines.cl copies
 _KEPT = 128  # bytes of local memory, at most, that streamed.cl declares beside the tiles
 
 
@@ -347,12 +347,13 @@ class _Steps:
         if self.batch is not None:
             args.append(long_scalar("base_batch", self.batch.a if names == "a" else self.batch.b))
             args.append(long_scalar("lines_batch", self._step(names)))
-        words = "".join(name for name in names if self.problem.layout[name].vector_width(size) * size >= 4)
-        facts: dict[str, Value] = {"NAMES": names, "FAST": "".join(name for name in names if k_fast(self.problem, name)), "WORDS": words}
+        facts: dict[str, Value] = {"NAMES": names, "FAST": "".join(name for name in names if k_fast(self.problem, name))}
         facts |= {"BATCH": batched, "itemsize": size}
         source = shared_texts.beside(self.point, "lines.cl", {}, **shared_texts.types(self.problem), **facts)
-        groups = ceil_div(pitch * size, _LINE), sum(ceil_div(rows, 64) for rows in across.values())
-        return Launch(source, "gemm_lines", (groups[0] * 32, groups[1] * 8, count), (32, 8, 1), tuple(args))
+        side = _LINE // size
+        tall = {name: min(side, 64) if k_fast(self.problem, name) else side for name in names}
+        groups = pitch // side * sum(ceil_div(rows, tall[name]) for name, rows in across.items())
+        return Launch(source, "gemm_lines", (groups * 256, 1, count), (256, 1, 1), tuple(args))
 
     def _aligned(self, pitches: Mapping[str, int]) -> Launch:
         """The launch that copies A, B or both, which are no batch's, to rows that memory reads whole."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.epilogue import block_of
-from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
+from portatile.workloads.gemm.forms.hopper.point import RESTS, Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import moduli, types_of
@@ -37,6 +37,10 @@ _PROMOTED = tuple(  # of floats of eight bits
 _SCALED = tuple(one for one in _PROMOTED if max(one.point.rows, one.point.columns) <= 176)  # beside factors of blocks of k
 _JOINED = 0.3  # microseconds that a cluster's groups wait for each other
 _PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
+_CUT = 1 << 33  # multiply-adds from which a rest in smaller tiles is worth its launch
+_SAVES = 0.04  # of the waves that tiles take without one
+_TRIED = 6  # such configurations that are estimated, those of the least work in tiles
+_RESTS = 2  # such configurations that are timed beside others
 _NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
 
 
@@ -46,18 +50,49 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
     fitting = _fitting(problem, device, batch)
     if other is None or not fitting:
         return None
-    took, fastest = units.fastest(problem, device, batch, fitting)
+    took, fastest = min(
+        (units.fastest(problem, device, batch, fitting), *_with_rest(problem, device, batch, fitting)), key=lambda one: one[0]
+    )
     assert isinstance(fastest, Hopper)
     return fastest if took <= other[0] else None
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Point]:
     """Each tile with the best split of k by the estimate, and the matrix form's, as far as they may come near the fastest of them."""
-    found = [units.fastest(problem, device, 1, [one]) for one in _fitting(problem, device, 1)]
+    fitting = _fitting(problem, device, 1)
+    found = [units.fastest(problem, device, 1, [one]) for one in fitting]
+    found += sorted(_with_rest(problem, device, 1, fitting), key=lambda one: one[0])[:_RESTS]
     if found and (other := fragments.estimate(problem, device, 1)) is not None:
         found.append(other)
     least = min((took for took, _ in found), default=0.0)
     yield from (one for took, one in sorted(found, key=lambda pair: pair[0])[:count] if took <= _NEAR * least)
+
+
+def _with_rest(problem: Problem, device: DeviceInfo, batch: int, fitting: list[UnitTile]) -> Iterator[tuple[float, Point]]:
+    """Some tiles that leave the last rows of C to smaller ones, where that may save time, with the microseconds that they would take."""
+    if batch > 1 or problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] < _CUT:
+        return
+    small = {(one.point.rows, one.point.columns): one for one in reversed(fitting)}
+    rests = [rest for rest, (rows, columns, _) in RESTS.items() if (rows, columns) in small]
+    whole = [
+        one
+        for one in fitting
+        if isinstance(one.point, Hopper) and not (one.point.ALTERNATE or one.point.TURN) and one.point.ALIGNED == "none"
+    ]
+    work = {one: replace(one.point, CLUSTER=1).groups(problem) * one.point.rows * one.point.columns / one.rate for one in whole}
+    found: list[tuple[float, int, UnitTile]] = []
+    for one in whole:
+        for rest in rests if work[one] <= _NEAR * min(work.values()) else ():
+            cut = (point := replace(one.point, REST=rest)).cut(problem, device)  # type: ignore[type-var]
+            if cut is None:
+                break
+            if cut.saved > _SAVES:
+                found.append((work[one] * (1 - cut.saved), cut.above, replace(one, point=point)))
+    for _, above, one in sorted(found, key=lambda each: each[0])[:_TRIED]:
+        below = one.point.bare(1)
+        parts = (replace(problem, sizes={**problem.sizes, "m": m}) for m in (above, problem.sizes["m"] - above))
+        tiles = replace(one, point=replace(one.point, REST="none")), small[below.rows, below.columns]  # type: ignore[type-var]
+        yield sum(units.fastest(part, device, 1, [tile])[0] for part, tile in zip(parts, tiles, strict=True)), one.point
 
 
 def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]:

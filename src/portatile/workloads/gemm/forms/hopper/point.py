@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Problem, Role, TensorMap, Value
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.capabilities import JOINED
-from portatile.workloads.gemm.epilogue import block_of
+from portatile.workloads.gemm.epilogue import block_of, options_of
 from portatile.workloads.gemm.parameters import SHARES_K, parameter
-from portatile.workloads.gemm.point import OperandPlace, Point
-from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.point import OperandPlace, Point, TailCut
+from portatile.workloads.gemm.reals import moduli, types_of
 
 _ROWS = 64  # of a warp group's instruction
 _GROUP = 128  # work-items of a warp group
 _EXCHANGE = 4 * 16 * 40 * 4  # bytes of local memory through which a warp group's sums go to C
 _MAP = 128  # bytes of a tensor map
 _ALIGNMENT = 1024  # of the tiles, which local memory need not have
+RESTS: Mapping[str, tuple[int, int, int]] = {
+    "128x192": (128, 192, 4),
+    "128x128": (128, 128, 6),
+    "64x128": (64, 128, 6),
+    "64x64": (64, 64, 12),
+}
+"""Rows, columns and stages of tiles below whole waves of others, by their names."""
+_SHARED, _SHARE = 16, 256  # groups at most that share the k of a tile of the rest, and steps of k of each at least
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,19 @@ class Hopper(Point):
         tried=("not ALTERNATE or (tiles > compute_units and not PROMOTE)",),
         later=True,
     )
+    REST: str = parameter(
+        "none",
+        ("none", *RESTS),
+        "The tile of the last rows of C, in a launch of their own, where tiles above them fill the device; none: all tiles are alike.",
+        must={
+            "a REST stands below whole tiles: without SPLIT_K, TURN, ALIGNED and ALTERNATE": (
+                "REST == 'none' or (SPLIT_K == 1 and not TURN and ALIGNED == 'none' and not ALTERNATE)"
+            )
+        },
+        tried=("REST == 'none' or (tiles > compute_units and m >= 256)",),
+        batched=False,
+        later=True,
+    )
     RASTER: int = parameter(
         1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER <= 8 or tiles >= 64",)
     )
@@ -196,9 +217,33 @@ class Hopper(Point):
             made.append(Arg(place.buffer, "tensor_map", role, map=found))
         return tuple(made)
 
+    def cut(self, problem: Problem, device: DeviceInfo) -> TailCut | None:
+        """Below the tiles that fill the device; None without REST, for products with an epilogue, and where operands are copied first."""
+        copied = any(self.lines(problem, name) for name in "ab")
+        if self.REST == "none" or self.TERMS > 1 or copied or options_of(problem) or block_of(problem) or moduli(problem):
+            return None
+        m, n, k = (problem.sizes[s] for s in "mnk")
+        step, across, slots = self.rows * self.CLUSTER, -(-n // self.columns), self.resident(device.compute_units) // self.CLUSTER
+        down = -(-m // step)
+        whole = down * across // slots
+        above = whole * slots // across
+        if not 0 < above < down:
+            return None
+        tile = self.bare(1)
+        groups = -(-(m - above * step) // tile.rows) * -(-n // tile.columns)
+        shares = min(device.compute_units // groups, k // _SHARE, _SHARED)
+        parts = 1 << max(shares, 1).bit_length() - 1
+        last = -(-groups * parts // device.compute_units) / parts * (tile.rows * tile.columns) / (self.rows * self.columns)
+        return TailCut(above * step, parts, max(1 - (whole + last) / -(-down * across // slots), 0.0))
+
+    def bare(self, parts: int) -> Hopper:
+        """The tile of the rest, whose k so many groups share."""
+        rows, columns, stages = RESTS[self.REST]
+        return replace(tile(rows, columns, stages), MAPS=self.MAPS, PROMOTE=self.PROMOTE, SPLIT_K=parts)
+
     def roundings(self, k: int) -> int:
         """See ``units.roundings``."""
-        return units.roundings(k, self.SPLIT_K, self.PROMOTE)
+        return units.roundings(k, self.SPLIT_K if self.REST == "none" else _SHARED, self.PROMOTE)
 
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
