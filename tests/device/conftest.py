@@ -20,7 +20,7 @@ from portatile.device.module import Module
 from portatile.device.opencl.device import ClDevice
 from portatile.records import Binary, Source
 from portatile.runtime.host import numpy_products
-from portatile.runtime.several_devices import forecast
+from portatile.runtime.several_devices import forecast, tries
 from portatile.runtime.several_devices.pieces import Pieces
 from portatile.tuning.final import ranking
 from portatile.tuning.search.spending import Spending
@@ -186,6 +186,7 @@ def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[
 
     monkeypatch.setattr(devices, "get", get)
     monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")  # however quick the small problems here are, they are shared
+    monkeypatch.setattr(tries, "may_be_disturbed", lambda *times: False)  # nor is one device timed alone once more
     monkeypatch.setattr(forecast, "_TINY", 0)
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)  # however slow a device is for a moment, it takes part

@@ -21,7 +21,7 @@ from portatile.device.cuda.queue import CudaQueue
 from portatile.device.strides import CopiedRows
 from portatile.errors import DeviceError
 from portatile.runtime.one_device.engine import engine_of
-from portatile.runtime.several_devices import forecast
+from portatile.runtime.several_devices import forecast, tries
 from portatile.runtime.several_devices.device_threads import Part, together
 from portatile.runtime.several_devices.pieces import Pieces
 from portatile.runtime.several_devices.splits import Share
@@ -35,6 +35,7 @@ def pair(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     other = device.get("cuda:1")
     other.target = Interpreted(other.info.architecture)
     monkeypatch.setattr(forecast, "_quickest", lambda together, alone: "")
+    monkeypatch.setattr(tries, "may_be_disturbed", lambda *times: False)  # nor is one of them timed alone once more
     monkeypatch.setattr(forecast, "_LITTLE", 0.0)
     monkeypatch.setattr(Pieces, "_late", lambda pieces, device: False)
     monkeypatch.setattr(over_devices, "_settled", {})
