@@ -17,7 +17,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,14 +26,13 @@ from multiprocessing import get_context
 from statistics import geometric_mean, median
 from typing import Any
 
+import in_opencl
 import in_torch
 import portatile
-from in_opencl import opened
-from level3_gpu import Cublas, Cuda, OpenCl, burst, by_turns, expected, operands, own, peers
+from level3_gpu import Cublas, Cuda, OpenCl, burst, by_turns, expected, operands, peers
 from level3_random import draw
 from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import cache, device, program, workloads
-from portatile.device.base import Memory
 from portatile.execute import Executable
 from portatile.records import DeviceInfo, Launch, Plan, Problem, Source, Value
 from portatile.workloads import blocks, syrk
@@ -51,6 +50,7 @@ PAIRS = {"syrk": ("a", "a"), "syr2k": ("a", "b")}
 _KINDS: dict[type, str] = {Doubled: "doubled", SharedTiles: "shared", Quarters: "quarters", Tailed: "rest", type(None): "whole"}
 _DRAWN_SIZES, _LOOKED = "400,4000", 40  # variants among which whole tiles are looked for
 _CALLS = 8  # of a graph
+FACTORS = {"alpha": 1.0, "beta": 0.0}
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,63 @@ def named(way: sharing.Way) -> str:
     return tile + smaller + split + " packed" * (point.PACK_A or point.PACK_B)
 
 
-def compile_all(plans: Sequence[Plan], info: DeviceInfo) -> float:
-    """Compile what the plans launch to the cache, on all cores; seconds."""
-    started = time.perf_counter()
-    texts = list(dict.fromkeys(step.source for plan in plans for step in plan.steps if isinstance(step, Launch)))
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        list(pool.map(_compile, texts, [info] * len(texts)))
-    return time.perf_counter() - started
+Call = Callable[[], Any]
+Timed = tuple[Callable[[Call, int], float], Call]
+"""What times bursts of so many calls, in seconds of one, and what it calls."""
+
+
+class OnCuda(Cuda):
+    """PyTorch's arrays in a stream of its own, and the device's time: that of replayed graphs of some calls."""
+
+    def __init__(self, torch: Any, plans: Sequence[Plan]) -> None:
+        super().__init__(torch)
+        self.stream = torch.cuda.Stream()
+        torch.cuda.set_stream(self.stream)
+        self.built = in_torch.compiled(_texts(plans), in_torch.info().architecture)
+
+    def forced(self, plan: Plan, operands: Mapping[str, Any]) -> Call:
+        """What queues a plan."""
+        return in_torch.launches(self.torch, plan, operands, FACTORS, self.built)
+
+    def timed(self, call: Call) -> Timed:
+        """A graph of ``_CALLS`` calls."""
+        call()
+        self.torch.cuda.synchronize()
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph, stream=self.stream):
+            for _ in range(_CALLS):
+                call()
+        return (lambda replay, count: self.burst(replay, max(1, count // _CALLS)) / _CALLS), graph.replay
+
+    peer = timed
+
+
+class OnOpenCl(OpenCl):
+    """Buffers, in bursts behind a long copy."""
+
+    def __init__(self, torch: Any, plans: Sequence[Plan]) -> None:
+        super().__init__(torch)
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+            texts = _texts(plans)
+            list(pool.map(_compile, texts, [self.device.info] * len(texts)))
+
+    def forced(self, plan: Plan, operands: Mapping[str, Any]) -> Call:
+        """What queues a plan."""
+        target, memory = device.target(self.device.info), {name: operand.memory for name, operand in operands.items()}
+        executable = Executable(self.device, plan, lambda text: program.build(text, target, cache.default()))
+        return lambda: executable.run(self.queue, memory, FACTORS)
+
+    def timed(self, call: Call) -> Timed:
+        """The call itself."""
+        return self.burst, call
+
+    def peer(self, call: Call) -> Timed:
+        """The same of cuBLAS's call, in PyTorch's stream."""
+        return partial(burst, self.torch), call
+
+
+def _texts(plans: Sequence[Plan]) -> list[Source]:
+    return list(dict.fromkeys(step.source for plan in plans for step in plan.steps if isinstance(step, Launch)))
 
 
 def _compile(text: Source, info: DeviceInfo) -> None:
@@ -150,62 +200,7 @@ def _compile(text: Source, info: DeviceInfo) -> None:
         print(str(error)[:300], file=sys.stderr)
 
 
-Call = Callable[[], Any]
-
-
-class OnCuda(Cuda):
-    """PyTorch's arrays in a stream of its own, and the device's time: that of replayed graphs of some calls."""
-
-    def __init__(self, torch: Any) -> None:
-        super().__init__(torch)
-        self.device, self.stream = device.get("cuda"), torch.cuda.Stream()
-        torch.cuda.set_stream(self.stream)
-        self.queue = self.device.foreign_queue(self.stream.cuda_stream)
-
-    def memory(self, array: Any) -> Memory:
-        """Where an array lies."""
-        return self.device.adopt(array.data_ptr(), array.numel() * array.element_size(), array)
-
-    def timed(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
-        """What times a call, as a graph of ``_CALLS``, and what it times."""
-        call()
-        self.torch.cuda.synchronize()
-        graph = self.torch.cuda.CUDAGraph()
-        with self.torch.cuda.graph(graph, stream=self.stream):
-            for _ in range(_CALLS):
-                call()
-        return (lambda replay, count: self.burst(replay, max(1, count // _CALLS)) / _CALLS), graph.replay
-
-    def peer(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
-        """The same of cuBLAS's call."""
-        return self.timed(call)
-
-
-class OnOpenCl(OpenCl):
-    """Buffers, in bursts behind a long copy."""
-
-    def memory(self, array: Any) -> Memory:
-        """Where an array lies."""
-        return array.memory
-
-    def timed(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
-        """What times a call, and the call."""
-        return self.burst, call
-
-    def peer(self, call: Call) -> tuple[Callable[[Call, int], float], Call]:
-        """The same of cuBLAS's call, in PyTorch's stream."""
-        return partial(burst, self.torch), call
-
-
-def forced(through: OnCuda | OnOpenCl, plan: Plan, a: Any, b: Any, c: Any) -> Call:
-    """What queues the plan of a product of A and the transpose of B."""
-    target = device.target(through.device.info)
-    executable = Executable(through.device, plan, lambda text: program.build(text, target, cache.default()))
-    memory = {"a": through.memory(a), "b": through.memory(b), "c": through.memory(c)}
-    return lambda: executable.run(through.queue, memory, {"alpha": 1.0, "beta": 0.0})
-
-
-def measured(through: OnCuda | OnOpenCl, cublas: Cublas, case: Case, chosen: dict[str, sharing.Way]) -> dict[str, Any]:
+def measured(through: OnCuda | OnOpenCl, info: DeviceInfo, cublas: Cublas, case: Case, chosen: dict[str, sharing.Way]) -> dict[str, Any]:
     """A row: seconds of a call of cuBLAS, of the default and of each way that is right."""
     torch = through.torch
     given = operands(torch, case.routine, case.letters, case.order, case.terms, case.dtype)
@@ -213,18 +208,19 @@ def measured(through: OnCuda | OnOpenCl, cublas: Cublas, case: Case, chosen: dic
     kept = torch.tril if case.letters[0] == "L" else torch.triu
     allowed = 8 * torch.finfo(given[-1].dtype).eps * math.sqrt(max(case.order, case.terms)) * float(wide.abs().max())
     mine = through.given(given)
-    calls: dict[str, Call] = {"default": own(case.routine, case.letters, mine, "native")}
-    calls |= {name: forced(through, case.plan(way, through.device.info), mine[0], mine[-2], mine[-1]) for name, way in chosen.items()}
+    placed = {"a": mine[0], "b": mine[-2], "c": mine[-1]}
+    plans = {"default": in_opencl.plan(case.problem, info)} | {name: case.plan(way, info) for name, way in chosen.items()}
     timed = {"cuBLAS": through.peer(peers(torch, cublas, case.routine, case.letters, given)["cuBLAS"])}
-    for name, call in calls.items():
+    for name, plan in plans.items():
+        given[-1].fill_(float("nan"))
         try:
-            through.queue.fill(through.memory(mine[-1]), b"\xff" * 4)
+            call = through.forced(plan, placed)
             call()
             error = float((kept(through.result(mine)).to(wide.dtype) - wide).abs().max())
             if not error <= allowed:
                 raise ValueError(f"wrong by {error:.1e}, allowed {allowed:.1e}")
             timed[name] = through.timed(call)
-        except (ValueError, RuntimeError, portatile.PortatileError) as error:
+        except (KeyError, ValueError, RuntimeError, portatile.PortatileError) as error:
             print(f"{case}, {name}: {str(error)[:200]}", flush=True)
     return {
         "routine": case.routine,
@@ -241,10 +237,11 @@ def measured(through: OnCuda | OnOpenCl, cublas: Cublas, case: Case, chosen: dic
 def shown(case: Case, row: dict[str, Any]) -> None:
     """A problem's ways, with their speed over cuBLAS's."""
     took = {name: 1e6 * median(samples) for name, samples in row["samples"].items()}
-    print(f"{case}: cuBLAS {took['cuBLAS']:.1f} us, default {took['default']:.1f} us, {took['cuBLAS'] / took['default']:.2f}")
+    print(f"{case}: cuBLAS {took['cuBLAS']:.1f} us")
     for name, us in sorted(took.items(), key=lambda one: one[1]):
-        if name in row["expected_us"]:
-            print(f"    {took['cuBLAS'] / us:.2f}  {us:7.1f} us  expected {row['expected_us'][name]:7.1f}  {name}", flush=True)
+        if name != "cuBLAS":
+            told = row["expected_us"].get(name, math.nan)
+            print(f"    {took['cuBLAS'] / us:.2f}  {us:7.1f} us  expected {told:7.1f}  {name}", flush=True)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
@@ -288,24 +285,24 @@ def cases(options: argparse.Namespace) -> list[Case]:
 def main() -> None:
     """Choose ways, compile, check and time them by turns, print, save."""
     options, began = asked(), time.monotonic()
-    gpu = opened() if options.through == "opencl" else device.get("cuda")
+    gpu = in_opencl.opened() if options.through == "opencl" else device.get("cuda")
     if gpu is None:
         raise SystemExit("there is no OpenCL device that is a GPU")
     chosen = {case: ways(case, gpu.info, options.most) for case in cases(options)}
-    print(
-        f"compiled in {compile_all([case.plan(way, gpu.info) for case, found in chosen.items() for way in found.values()], gpu.info):.0f} s"
-    )
+    plans = [case.plan(way, gpu.info) for case, found in chosen.items() for way in found.values()]
+    plans += [in_opencl.plan(case.problem, gpu.info) for case in chosen]
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
-    through = OnOpenCl(torch) if options.through == "opencl" else OnCuda(torch)
+    through = OnOpenCl(torch, plans) if options.through == "opencl" else OnCuda(torch, plans)
+    print(f"ready after {time.monotonic() - began:.0f} s", flush=True)
     cublas, rows = Cublas(torch), []
     with until_stopped():
         for number, (case, found) in enumerate(chosen.items()):
             if time.monotonic() - began > options.limit:
                 print(f"{number} of {len(chosen)} problems within {options.limit:g} s")
                 break
-            rows.append(measured(through, cublas, case, found))
+            rows.append(measured(through, gpu.info, cublas, case, found))
             shown(case, rows[-1])
     print_table((f"{through.name}, {options.through}: measured over expected", "number", "mean", "least", "most"), list(summary(rows)))
     document = {"bench": "triangles", **facts(options.commit), "peer": in_torch.peer(), "device": through.name, "through": options.through}

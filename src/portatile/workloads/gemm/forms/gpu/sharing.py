@@ -36,7 +36,6 @@ _FOLDED = 1.05  # times the estimate of a whole product and its fold: what both 
 _LONG = 2e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
 _SUSTAINED, _NEAR = 0.93, 0.85  # ... this part of a multiprocessor's but for their copies, from this part of which on they do
 _DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its area: they draw power that multiply-adds would use
-_AGAIN = 60.0  # microseconds by which a second launch is slower than a last wave, where the power limit does not bind
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
 _BEGUN = 4.0  # microseconds that a wave of shared tiles on matrix units takes to begin and to end: one group has nothing to hide it behind
@@ -166,10 +165,11 @@ class _Triangle:
         return operands * 2e-6 * self.order * self.k * self.problem.itemsize / self.costs.packed
 
     def tails(self, timed: _Timed, point: Gpu, like: Gpu, *, products: int = 1) -> Iterator[Way]:
-        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are."""
-        if point.PACK_A or point.PACK_B or point.KG > 1:
+        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are, where the power limit binds: what
+        takes less time is slower by another launch.
+        """
+        if point.PACK_A or point.PACK_B or point.KG > 1 or not _drawn(self.problem):
             return
-        again = self.costs.launch + (0.0 if _drawn(self.problem) else _AGAIN)
         for other in self.tiles():
             smaller = _staged(other.point, like)
             if smaller is None or 2 * smaller.rows != point.rows or smaller.rows != smaller.columns or not _fits(smaller, self):
@@ -179,7 +179,7 @@ class _Triangle:
                 continue
             left = found.rest.groups - ceil_div(self.order, point.rows)  # without those that lie in the other triangle
             took = timed.whole(found.first.groups, products * self.k) * (1.0 if products > 1 else _QUARTERED[point.MMA])
-            yield Way(took + again + other.whole(left, products * self.k), (point, found))
+            yield Way(took + self.costs.launch + other.whole(left, products * self.k), (point, found))
 
 
 def ways(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> Iterator[Way]:
