@@ -4,9 +4,9 @@ Needs a CUDA device and PyTorch. Every point runs in a child that is killed wher
 `OpenCL` the same through the GPU's OpenCL, with `--opencl`. OpenCL has no graphs: its launches are queued behind a long copy, and so are
 those of `cuBLAS queued`.
 Beside floats of eight bits runs `torch._scaled_mm` with precise sums, and with factors of blocks of 1 x 128 where the kind has them
-(PyTorch 2.11 has these); beside int8 with scales `_int_mm` and the scaling in PyTorch; beside bfloat16 with bias and GELU `addmm` and `gelu`.
-Rates are of short bursts after a rest, and of runs without rests, in which the power limit lowers the clock. With `--rounds` everybody has as
-many turns, far apart, so what disturbs a device for a while disturbs nobody's best.
+(PyTorch 2.11 has these); beside int8 with scales `_int_mm` and the scaling in PyTorch; beside bfloat16 with bias and GELU `addmm` and
+`gelu`. Rates are of short bursts after a rest, and of runs without rests, in which the power limit lowers the clock. With `--rounds`
+everybody has as many turns, far apart, so what disturbs a device for a while disturbs nobody's best.
 """
 
 from __future__ import annotations
