@@ -3,9 +3,10 @@
 Needs a CUDA device and PyTorch. Every point runs in a child that is killed where it hangs. `default` is what a user gets without tuning,
 `OpenCL` the same through the GPU's OpenCL, with `--opencl`. OpenCL has no graphs: its launches are queued behind a long copy, and so are
 those of `cuBLAS queued`.
-Beside floats of eight bits runs `torch._scaled_mm` with precise sums; beside int8 with scales `_int_mm` and the scaling in PyTorch; beside
-bfloat16 with bias and GELU `addmm` and `gelu`. Rates are of short bursts after a rest, and of runs without rests, in which the power limit
-lowers the clock. With `--rounds` everybody has as many turns, far apart, so what disturbs a device for a while disturbs nobody's best.
+Beside floats of eight bits runs `torch._scaled_mm` with precise sums, and with factors of blocks of 1 x 128 where the kind has them
+(PyTorch 2.11 has these); beside int8 with scales `_int_mm` and the scaling in PyTorch; beside bfloat16 with bias and GELU `addmm` and
+`gelu`. Rates are of short bursts after a rest, and of runs without rests, in which the power limit lowers the clock. With `--rounds`
+everybody has as many turns, far apart, so what disturbs a device for a while disturbs nobody's best.
 """
 
 from __future__ import annotations
@@ -197,7 +198,10 @@ def _tflops(flops: float, seconds: tuple[float, float]) -> tuple[float, float]:
 def _theirs(torch: Any, job: Job, operands: dict[str, Any]) -> Callable[[], Any]:
     """What a user of PyTorch calls."""
     x, y = (operands[name].mT if trans == "T" else operands[name] for name, trans in zip("ab", job.trans, strict=True))
-    if job.kind.startswith("float8"):  # one factor for all: what PyTorch offers of blocks depends on its version
+    if job.kind == "float8-blocks":  # cuBLAS wants the factors of a block of A's rows one after the other
+        rows, columns = operands["scale_a"].t().contiguous().t(), operands["scale_b"]
+        return lambda: torch._scaled_mm(x, y, scale_a=rows, scale_b=columns, out_dtype=torch.bfloat16)
+    if job.kind == "float8":
         one = torch.ones((), device="cuda")
         return lambda: torch._scaled_mm(x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=False)
     if job.kind == "int8":

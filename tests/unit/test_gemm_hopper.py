@@ -81,11 +81,22 @@ def test_factors_of_blocks_come_with_the_tiles(columns: int) -> None:
     right(problem, replace(SMALL, TCR=columns // 16), f"factors {columns}")
 
 
-@pytest.mark.parametrize(("dtype", "columns", "pad", "offset"), [("float8_e4m3fn:bfloat16", 97, 0, 5), ("float16", 72, 6, 2)])
-def test_rows_of_16_bits_are_stored_by_chunks_wherever_they_begin(dtype: str, columns: int, pad: int, offset: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "columns", "pad", "offset"),
+    [
+        *(("float8_e4m3fn:bfloat16", 97, 0, 5), ("float16", 72, 6, 2), ("float16", 136, 0, 0), ("bfloat16", 69, 11, 0)),
+        *(("int8", 100, 0, 4), ("bfloat16:float32", 75, 0, 1), ("int8", 96, 4, 0)),
+    ],
+)
+def test_rows_are_stored_in_whole_sectors_wherever_they_begin(dtype: str, columns: int, pad: int, offset: int) -> None:
+    """Of 16 bits and of 32, aligned to 16 bytes or to none, for tiles of whole pieces and others; nothing beside them changes."""
     bare = case(dtype, "NT", (20, columns, 32))
     layout = {**bare.layout, "c": Layout((columns + pad, 1), offset)}
     right(GEMM.problem(bare.sizes, dtype, bare.options, layout), replace(SMALL, TCR=5 if pad else 4), dtype)
+
+
+def test_sums_that_groups_share_are_stored_in_whole_sectors() -> None:
+    right(case("bfloat16", "NT", (20, 68, 256)), replace(SMALL, SPLIT_K=2), "planes")
 
 
 def test_tiles_suit_an_operand_with_slow_k_beside_a_copied_one() -> None:

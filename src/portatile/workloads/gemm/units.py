@@ -139,6 +139,7 @@ def facts(
     wide = _REMAINDERS if size == 1 else _CHUNK // size
     values["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
     values["LINES"] = layout.vector_width(size) * size >= _CHUNK  # whether each row of C consists of aligned chunks
+    values["SHIFTED"] = bool(layout.offset * size % _SECTOR or layout.strides[0] * size % _SECTOR)
     values["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
     whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
     halves = 16 if values["WIDE"] == 8 else 4 if layout.vector_width(size) >= 2 else 2  # bytes of 16-bit results that are stored at a time

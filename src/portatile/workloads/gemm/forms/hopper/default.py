@@ -79,7 +79,7 @@ def _with_rest(problem: Problem, device: DeviceInfo, batch: int, fitting: list[U
         for one in fitting
         if isinstance(one.point, Hopper) and not (one.point.ALTERNATE or one.point.TURN) and one.point.ALIGNED == "none"
     ]
-    work = {one: replace(one.point, CLUSTER=1).groups(problem) * one.point.rows * one.point.columns / one.rate for one in whole}
+    work = {one: _with(one, CLUSTER=1).point.groups(problem) * one.point.rows * one.point.columns / one.rate for one in whole}
     found: list[tuple[float, int, UnitTile]] = []
     for one in whole:
         for rest in rests if work[one] <= _NEAR * min(work.values()) else ():

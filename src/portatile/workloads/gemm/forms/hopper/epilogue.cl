@@ -1,27 +1,43 @@
 {# The epilogue of hopper.cl: a tile of C is stored. Sums go through local memory, `exchange`, of each warp its own, so that neighbours of a row of
-   C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums. #}
-{# 16 lines of 64 halves, where lines of C begin anywhere: eight work-items have a line, each a chunk of 16 bytes as C's memory has them, and of
-   what lies before the first and behind the last whole chunk, together eight halves in the midst of C, one each #}
-{% macro store_chunks() %}
-                    const int columns = {{ "clamp(min(n - col0, %d) - c, 0, 64)" % bn if C_EDGE else "min(%d - c, 64)" % bn }};
+   C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums.
+
+   Memory writes 32 bytes together. Where rows of C begin within these (SHIFTED), a warp stores columns as far back as its row begins behind such
+   32 bytes, so that it writes whole ones but at a tile's edges. Of columns before, local memory keeps the last 32 bytes in front of a line:
+
+       tile            |  0 .. 63         |  64 .. 127       |            stored for a row that begins 2 columns behind:  -2 .. 61,  62 .. 125,  126, 127   #}
+{# the last 32 bytes of each of 16 lines of so many bytes come to their front #}
+{% macro kept(lines, pitch_bytes, from) %}
+                    if (c > 0)
+                        *(__local uint4*)({{ lines }} + lane / 2 * {{ pitch_bytes }} + lane % 2 * 16) = *(__local const uint4*)({{ lines }} + lane / 2 * {{ pitch_bytes }} + {{ from }} + lane % 2 * 16);
+                    WARP_BARRIER();
+{% endmacro %}
+{# 16 lines of 64 halves, of which eight work-items store one, each 16 bytes, or, at an edge of the tile, the halves that are there #}
+{% macro store_shifted() %}
+                    const int columns = {{ "min(n - col0, %d)" % bn if C_EDGE else bn }};
 #pragma unroll
                     for (int lines = 0; lines < 16; lines += 4) {
                         const int line = lines + lane / 8, i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }};
-                        __global ushort* to = (__global ushort*)(c_at + (long)i * ldc + c);
-                        __local const uchar* from = halves + line * {{ halves }} + lane % 8 * 16;
-                        const int skew = (int)(-(size_t)to & 15), first = skew / 2 + lane % 8 * 8;
-                        const int before = min(skew / 2, columns), behind = columns - before & 7;
+                        __global ushort* to = (__global ushort*)(c_at + (long)i * ldc);
+                        const int back = (int)((size_t)to >> 1 & 15), j = c + lane % 8 * 8 - back, skew = 32 - 2 * back & 15;
+                        __local const uchar* from = halves + line * {{ halves }} + lane % 8 * 16 + (32 - 2 * back & 48);
+{% if HALVES == 16 %}
+                        const uint4 chunk = *(__local const uint4*)from;
+{% else %}
                         const uint4 chunk = shifted(*(__local const uint4*)from, *(__local const uint4*)(from + 16), skew, {{ 4 if HALVES == 4 else 1 }});
+{% endif %}
 {% if C_EDGE %}
                         if (row0 + i >= m)
                             continue;
 {% endif %}
-                        if (first + 8 <= columns)
-                            *(__global uint4*)(to + first) = chunk;
-                        for (int e = lane % 8; e < before + behind; e += 8) {
-                            const int j = e < before ? e : columns - behind + e - before;
-                            to[j] = *(__local const ushort*)(halves + line * {{ halves }} + j * 2);
-                        }
+                        if (j >= 0 && j + 8 <= columns)
+                            *(__global uint4*)(to + j) = chunk;
+{% if HALVES != 16 %}
+                        else
+#pragma unroll
+                            for (int e = 0; e < 8; ++e)
+                                if (j + e >= 0 && j + e < columns)
+                                    to[j + e] = *(__local const ushort*)(from + skew + 2 * e);
+{% endif %}
                     }
 {% endmacro %}
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long){{ "col0 * ldc + row0" if TURN else "row0 * ldc + col0" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
@@ -34,23 +50,26 @@
                 const float2 {{ name }}_rows = (float2)({{ vector_at(name, "min(%s_at, m - 1)" % name) }}, {{ vector_at(name, "min(%s_at + %d, m - 1)" % (name, 4 if fragments else 8)) }});
 {% endfor %}
 #pragma unroll
-                for (int c = 0; c < {{ bn }}; c += 64) {
+                for (int c = 0; c < {{ bn + 15 if behind else bn }}; c += 64) {
                     __local uchar* halves = (__local uchar*)exchange;
                     WARP_BARRIER();
+{% if behind %}
+{{ kept("halves", halves, 128) }}
+{%- endif %}
 #pragma unroll
                     for (int e = c / 2; e < c / 2 + 32; e += 8) {
-{% if bn % 64 %}
+{% if bn % 64 or behind %}
                         if (e >= {{ count }})
                             break;
 {% endif %}
 {% for part in (0, 1) %}
 {{ ahead(part, "min(col0 + e / 4 * 8 + %d + lane %% 4 * 2, n - 2)" % (8 * part), 2) }}
 {%- endfor %}
-                        store_fragment(LOCAL_ADDRESS(halves) + lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
+                        store_fragment(LOCAL_ADDRESS(halves) + {{ "32 + " if behind }}lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
                                        {% for x in range(0, 8, 2) %}MATRIX_PAIR_{{ OUT }}({{ fragment(x) }}, {{ fragment(x + 1) }}){{ ", " if not loop.last }}{% endfor %});
                     }
                     WARP_BARRIER();
-{% if HALVES == 16 %}
+{% if not behind %}
 #pragma unroll
                     for (int line = lane / 8; line < 16; line += 4) {
                         const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "line") }}, j = c + lane % 8 * 8;
@@ -58,7 +77,7 @@
                             *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
                     }
 {% else %}
-{{ store_chunks() }}
+{{ store_shifted() }}
 {%- endif %}
                 }
             }
@@ -88,10 +107,11 @@
                 }
             }
 {% else %}
+{% set back = SHIFTED and not TURN and (SPLIT or stored_c in ("float", "int", "uint")) %}
 #pragma unroll
         for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
-            for (int c = 0; c < {{ bn }}; c += 32) {
+            for (int c = 0; c < {{ bn + 7 if back else bn }}; c += 32) {
 {% if TURN %}
                 // a warp group's 64 columns of C and 32 rows, one below the other
                 WARP_GROUP_BARRIER(warp_group);
@@ -110,15 +130,25 @@
 {% endif %}
 {% else %}
                 WARP_BARRIER();
+{% if back %}
+{{ kept("(__local uchar*)exchange", pitch * 4, 128) }}
+{%- endif %}
 #pragma unroll
-                for (int e = 0; e < 16{{ " && c / 2 + e < %d" % count if bn % 32 }}; e += 2)
-                    *(__local {{ real }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
+                for (int e = 0; e < 16{{ " && c / 2 + e < %d" % count if bn % 32 or back }}; e += 2)
+                    *(__local {{ real }}2*)(exchange + {{ "8 + " if back }}(lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
                 WARP_BARRIER();
 #pragma unroll
                 for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
-                    const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "place / 32") }}, j = c + place % 32;
+                    const int i = {{ within }} * {{ 64 * TRR }} + r * 64 + {{ row_of("item / 32 % 4", "place / 32") }};
+{% if back %}
+                    const int back = (int)((size_t)(c_at + (long)i * ldc) >> 2 & 7), j = c + place % 32 - back;
+                    if (j >= 0 && j < {{ bn }} && {{ inside("i", "j", 1) }}) {
+                        __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + 8 - back + place % 32;
+{% else %}
+                    const int j = c + place % 32;
                     if ({{ inside("i", "j", 32) }}) {
                         __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
+{% endif %}
 {% endif %}
                         __global {{ real if SPLIT else stored_c }}* to = c_at + (long)i * ldc + j;
 {{ store() }}

@@ -51,7 +51,8 @@
 {% set problem_of_c = " + (long)problem * c_batch" if spans_batch else "" %}
 {% set tiles = "down * across" ~ (" * problems" if spans_batch) %}
 {% set fragments = itemsize == 4 and not A_ALONG %}
-{% set halves = 144 %}
+{% set behind = SHIFTED or HALVES in (2, 4) %}
+{% set halves = 160 if behind else 144 %}
 {% set pitch = 68 if TURN else 40 %}
 {% set exchanged = 640 %}
 {% set spaces = STAGES * stage_bytes + TBR * 4 * exchanged * 4 %}

@@ -148,7 +148,7 @@ class Hopper(Point):
                 "REST == 'none' or (SPLIT_K == 1 and not TURN and ALIGNED == 'none' and not ALTERNATE)"
             )
         },
-        tried=("REST == 'none' or (tiles > compute_units and m >= 256)",),
+        tried=("REST == 'none' or m > TBR * TRR * 64",),
         batched=False,
         later=True,
     )
