@@ -59,7 +59,7 @@ def test_presets_are_legal_everywhere(info: DeviceInfo, dtype: str) -> None:
 def test_every_parameter_has_a_meaning() -> None:
     assert set(BIG.config()) < set(WORKLOAD.meanings)
     assert set(WORKLOAD.meanings) == {"FORM", *forms.parameters()}
-    alone = {"TXC", "TXC_OF", "VIEW_A", "VIEW_B", "TAIL", "ALIGNED", "SHIFT"}  # what a batch has no use for
+    alone = {"TXC", "TXC_OF", "VIEW_A", "VIEW_B", "TAIL", "ALIGNED", "SHIFT", "REST"}  # what a batch has no use for
     assert set(workloads.get("gemm_batched").meanings) == set(WORKLOAD.meanings) - alone
 
 
