@@ -159,9 +159,14 @@ class OnCuda(Cuda):
         with self.torch.cuda.graph(graph, stream=self.stream):
             for _ in range(_CALLS):
                 call()
-        return (lambda replay, count: self.burst(replay, max(1, count // _CALLS)) / _CALLS), graph.replay
+        return (lambda replay, count: self.burst(replay, max(1, count // _CALLS)) / _CALLS), partial(_replay, graph, call)
 
     peer = timed
+
+
+def _replay(graph: Any, _captured: Call) -> None:
+    """Replay a graph. What was captured is kept meanwhile: its kernels and workspaces are the graph's too."""
+    graph.replay()
 
 
 class OnOpenCl(OpenCl):
