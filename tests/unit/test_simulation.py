@@ -237,3 +237,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert "1000" in shown
     assert "what binds there" in shown
     assert "not measured: no device" in shown
+
+
+def test_shared_runs_go_on_while_they_become_faster() -> None:
+    assert shared_run._settling([5.0, 4.0, 3.0, 2.0], 2)
+    assert not shared_run._settling([5.0, 4.0, 3.0, 2.0, 1.5, 1.4], 2), "three times as many at most"
+    assert not shared_run._settling([2.0, 3.0, 2.5, 2.2, 2.1], 4)

@@ -31,12 +31,14 @@ from portatile.workloads.operands import view
 
 _MANY = 4  # devices of which every subset is run; of more, each alone and growing sets
 _ENOUGH, _FEWEST = 4.0, 3  # seconds of runs after the first, from which on there are no more than so many
+_RECENT, _LONGER = 4, 3  # a fastest run among the last so many may not be the fastest yet: then there are up to so many times as many
 _REFUSED = 3  # the exit code where the last line is the reason
 
 
 @dataclass(frozen=True)
 class SharedRun:
-    """``problem`` by ``devices``, ``repeat`` times after the first, less often where a run takes seconds.
+    """``problem`` by ``devices``, ``repeat`` times after the first: less often where a run takes seconds, more often while shared runs
+    become faster, in which devices find their shares and memory is locked.
 
     ``one_core``: by one core of the processor alone. ``together``: by all of them, also where one alone is expected to be sooner.
     """
@@ -110,8 +112,8 @@ def timed(run: SharedRun, timeout: float = 1800.0) -> SharedTimes:
         first = [_answer(child, until) for child in children]
         rounds: list[tuple[float, list[_Answer]]] = []
         began = time.monotonic()
-        for number in range(run.repeat):
-            if number >= _FEWEST and time.monotonic() - began > _ENOUGH:
+        while len(rounds) < run.repeat or (len(run.devices) > 1 and _settling([seconds for seconds, _ in rounds], run.repeat)):
+            if len(rounds) >= _FEWEST and time.monotonic() - began > _ENOUGH:
                 break
             for child in children:
                 assert child.stdin is not None
@@ -132,6 +134,11 @@ def timed(run: SharedRun, timeout: float = 1800.0) -> SharedTimes:
         for child in children:
             child.kill()
             child.communicate()
+
+
+def _settling(seconds: Sequence[float], repeat: int) -> bool:
+    """Whether the fastest of the runs so far is so recent that later ones may be faster still."""
+    return len(seconds) < _LONGER * repeat and min(seconds) in seconds[-_RECENT:]
 
 
 def _child(run: SharedRun) -> subprocess.Popen[bytes]:
