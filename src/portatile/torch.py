@@ -213,7 +213,7 @@ def _gemm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.third = None if c is None else c.shape
 
 
-def _turned(operand: _Operand, trans: str) -> _Operand:
+def _transposed(operand: _Operand, trans: str) -> _Operand:
     """The transpose (T) or conjugate transpose (C) of op(x), as a tensor and the letter of its own op."""
     tensor, own = operand
     if not tensor.is_complex():
@@ -229,16 +229,16 @@ def _gemm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
     def product(first: _Operand, second: _Operand, trans: str, like: Tensor) -> Tensor:
         """The gradient of ``like`` from that of op(like), which is op(first) @ op(second)."""
-        left, right = (first, second) if trans == "N" else (_turned(second, trans), _turned(first, trans))
+        left, right = (first, second) if trans == "N" else (_transposed(second, trans), _transposed(first, trans))
         found = gemm(left[0], right[0], alpha=alpha, trans_a=left[1], trans_b=right[1], precision=precision, device=device)
         return found.sum_to_size(like.shape)
 
     given = gradient.contiguous(), "N"
     of_a = of_b = of_c = None
     if ctx.needs_input_grad[0]:
-        of_a = product(given, _turned((b, trans_b), "C"), trans_a, a)
+        of_a = product(given, _transposed((b, trans_b), "C"), trans_a, a)
     if ctx.needs_input_grad[1]:
-        of_b = product(_turned((a, trans_a), "C"), given, trans_b, b)
+        of_b = product(_transposed((a, trans_a), "C"), given, trans_b, b)
     if ctx.third is not None and ctx.needs_input_grad[2]:
         of_c = (beta * gradient).sum_to_size(ctx.third)
     return of_a, of_b, of_c, *(None,) * len(ctx.rest)
@@ -269,13 +269,13 @@ def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     """The gradients of x = alpha M^-1 b, M = op(a), side L: y = M^-H g is that of b over alpha, - y x^H that of M."""
     a, x = ctx.saved_tensors
     side, uplo, trans, diag, alpha, device, precision = ctx.rest
-    inverted, turned = _turned((a, trans), "C")
-    y = trsm(inverted, gradient.contiguous(), side=side, uplo=uplo, trans=turned, diag=diag, precision=precision, device=device)
+    inverted, letter = _transposed((a, trans), "C")
+    y = trsm(inverted, gradient.contiguous(), side=side, uplo=uplo, trans=letter, diag=diag, precision=precision, device=device)
     of_a = None
     if ctx.needs_input_grad[0]:
-        first, second = ((y, "N"), _turned((x, "N"), "C")) if side == "L" else (_turned((x, "N"), "C"), (y, "N"))
+        first, second = ((y, "N"), _transposed((x, "N"), "C")) if side == "L" else (_transposed((x, "N"), "C"), (y, "N"))
         if trans != "N":
-            first, second = _turned(second, trans), _turned(first, trans)
+            first, second = _transposed(second, trans), _transposed(first, trans)
         product = gemm(first[0], second[0], alpha=-1.0, trans_a=first[1], trans_b=second[1], precision=precision, device=device)
         away = 1 if diag == "U" else 0
         of_a = product.tril(-away) if uplo == "L" else product.triu(away)

@@ -52,7 +52,7 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
     result_name = dtype_name or (None if library is None or target is None else _name(library.dtype(target)))
     dtype = None if library is None else multiplied_in(library.dtype(array_a), library.dtype(array_b), result_name, dtype_name is not None)
     if dtype is None and library is not None:
-        _blame(library, array_a, array_b)
+        _check_operands(library, array_a, array_b)
     if library is None or dtype is None:  # the routine takes or refuses them
         return None if array_a is a and array_b is b and target is out else Conversion((array_a, array_b), target, _unchanged)
     shapes = _shapes(tuple(array_a.shape), tuple(array_b.shape))
@@ -77,7 +77,7 @@ def _name(dtype: np.dtype[Any] | None) -> str:
     return "" if dtype is None else name_of(dtype)
 
 
-def _blame(library: Converter, a: Any, b: Any) -> None:
+def _check_operands(library: Converter, a: Any, b: Any) -> None:
     """Raise ArgumentError for the first operand that is of no dtype which is multiplied, where there is one."""
     for name, array in (("a", a), ("b", b)):
         dtype = library.dtype(array)

@@ -53,9 +53,7 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    arrays, options = (a, b) if c is None else (a, b, c), (side, uplo, "T", "" if precision is None else checked(precision))
-    result: Array = _run(_SYMM, _plan_symm, arrays, (alpha, beta), options, out, device)
-    return result
+    return _run(_SYMM, _plan_symm, (a, b), c, (alpha, beta), (side, uplo, "T"), precision, out, device)  # type: ignore[no-any-return]
 
 
 def hemm(
@@ -82,9 +80,7 @@ def hemm(
         array([[1.+0.j, 2.-1.j],
                [2.+1.j, 3.+0.j]])
     """
-    arrays, options = (a, b) if c is None else (a, b, c), (side, uplo, "C", "" if precision is None else checked(precision))
-    result: Array = _run(_HEMM, _plan_symm, arrays, (alpha, beta), options, out, device)
-    return result
+    return _run(_HEMM, _plan_symm, (a, b), c, (alpha, beta), (side, uplo, "C"), precision, out, device)  # type: ignore[no-any-return]
 
 
 def syrk(
@@ -114,9 +110,7 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    arrays, options = (a,) if c is None else (a, c), (uplo, trans, "T", "" if precision is None else checked(precision))
-    result: Array = _run(_SYRK, _plan_syrk, arrays, (alpha, beta), options, out, device)
-    return result
+    return _run(_SYRK, _plan_syrk, (a,), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)  # type: ignore[no-any-return]
 
 
 def herk(
@@ -142,9 +136,7 @@ def herk(
         array([[2.+0.j, 0.+0.j],
                [2.-2.j, 4.+0.j]])
     """
-    arrays, options = (a,) if c is None else (a, c), (uplo, trans, "C", "" if precision is None else checked(precision))
-    result: Array = _run(_HERK, _plan_syrk, arrays, (alpha, beta), options, out, device)
-    return result
+    return _run(_HERK, _plan_syrk, (a,), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)  # type: ignore[no-any-return]
 
 
 def syr2k(
@@ -170,9 +162,7 @@ def syr2k(
         array([[ 6.,  0.],
                [11., 20.]])
     """
-    arrays, options = (a, b) if c is None else (a, b, c), (uplo, trans, "T", "" if precision is None else checked(precision))
-    result: Array = _run(_SYR2K, _plan_syr2k, arrays, (alpha, beta), options, out, device)
-    return result
+    return _run(_SYR2K, _plan_syr2k, (a, b), c, (alpha, beta), (uplo, trans, "T"), precision, out, device)  # type: ignore[no-any-return]
 
 
 def her2k(
@@ -198,24 +188,25 @@ def her2k(
         array([[ 0.+0.j,  0.+0.j],
                [ 6.-5.j, 20.+0.j]])
     """
-    arrays, options = (a, b) if c is None else (a, b, c), (uplo, trans, "C", "" if precision is None else checked(precision))
-    result: Array = _run(_HER2K, _plan_syr2k, arrays, (alpha, beta), options, out, device)
-    return result
+    return _run(_HER2K, _plan_syr2k, (a, b), c, (alpha, beta), (uplo, trans, "C"), precision, out, device)  # type: ignore[no-any-return]
 
 
 def _run(
     recorder: Recorder,
     plan: Plan,
-    arrays: tuple[Any, ...],
-    factors: tuple[Any, Any],
-    options: tuple[str, ...],
+    factors: tuple[Any, ...],
+    c: Any,
+    scalars: tuple[Any, Any],
+    letters: tuple[str, ...],
+    precision: Precision | None,
     out: Any,
     device: Selector | None,
 ) -> Any:
-    """The result of a call, whose ``factors`` are alpha and beta."""
-    if not type(factors[0]) is type(factors[1]) is float:
-        factors = complex_factor(factors[0], "alpha"), complex_factor(factors[1], "beta")
-    return recorder.call(plan, arrays, factors, options, out, device)
+    """The result of a call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta."""
+    if not type(scalars[0]) is type(scalars[1]) is float:
+        scalars = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
+    options = (*letters, "" if precision is None else checked(precision))
+    return recorder.call(plan, factors if c is None else (*factors, c), scalars, options, out, device)
 
 
 def _plan_symm(call: RoutineCall) -> Planned | Converted:

@@ -4,7 +4,7 @@
 // of it: {{ 128 // itemsize }} rows of 128 bytes, with k fast at most 64 of them, of which each work-item reads chunks of 16 bytes; it asks for all that it
 // reads before it writes. alpha = 0 must not read the operands.
 {# NAMES are the operands, one or two, of which groups copy squares of A first, then of B; with BATCH groups of the third dimension are
-   problems of the batch. FAST are those of NAMES with k fast. With k slow a group turns its square in local memory. Row s of it is a step of k,
+   problems of the batch. FAST are those of NAMES with k fast. With k slow a group transposes its square in local memory. Row s of it is a step of k,
    whose chunk c lies at c ^ (s / piece), so that eight work-items find chunks of eight times `piece` rows in different banks. Each reads
    four bytes of `piece` rows: 16 bytes along k of the {{ 4 // itemsize }} rows of the copy that these hold. #}
 {% set side = 128 // itemsize %}
@@ -13,7 +13,7 @@
 {% set bits = 8 * itemsize %}
 {% from "chunks.cl" import asked, cut, element, joined with context %}
 {% include "funnel_shift.cl" %}
-{% macro turned(e) %}(words[{{ e }}]{{ " >> %d * j & %d" % (bits, 2 ** bits - 1) if count > 1 }}){% endmacro %}
+{% macro transposed(e) %}(words[{{ e }}]{{ " >> %d * j & %d" % (bits, 2 ** bits - 1) if count > 1 }}){% endmacro %}
 
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
 void gemm_lines(const int k, const int pitch, const {{ factor }} alpha{% for x in NAMES %},
@@ -72,7 +72,7 @@ void gemm_lines(const int k, const int pitch, const {{ factor }} alpha{% for x i
 #pragma unroll
         for (int j = 0; j < {{ count }}; ++j)
             if (first + item / 8 * {{ count }} + j < {{ name }}_across)
-                *(__global uint4*)(to + (long)(first + item / 8 * {{ count }} + j) * pitch + k0 + item % 8 * {{ piece }}) = {{ joined(turned) }};
+                *(__global uint4*)(to + (long)(first + item / 8 * {{ count }} + j) * pitch + k0 + item % 8 * {{ piece }}) = {{ joined(transposed) }};
 {% endif %}
     }
 {% endfor %}
