@@ -33,7 +33,7 @@ from several_devices import Case, cases
 _STEPS = (  # the kind of step, and the function that does it
     ("wait for a piece", Pieces, "take"),
     ("prepare", engine.Engine, "prepare"),
-    ("lanes", slab_pipeline, "_lane"),
+    ("memory of lanes", slab_pipeline, "_memories"),
     ("whole operands", slab_pipeline, "_place"),
     ("send", slab_pipeline, "_send"),
     ("launch", engine.LoadedPlan, "run"),

@@ -21,7 +21,7 @@ from portatile.device.cuda.queue import CudaQueue
 from portatile.device.strides import CopiedRows
 from portatile.errors import DeviceError
 from portatile.runtime.one_device.engine import engine_of
-from portatile.runtime.several_devices import forecast, tries
+from portatile.runtime.several_devices import at_once, forecast, ready_parts, tries
 from portatile.runtime.several_devices.device_threads import Part, together
 from portatile.runtime.several_devices.pieces import Pieces
 from portatile.runtime.several_devices.splits import Share
@@ -191,6 +191,46 @@ def test_what_all_need_whole_crosses_the_link_once(pair: list[Device], driver: E
 
     monkeypatch.setattr(CudaQueue, "receive", fails)
     np.testing.assert_allclose(portatile.matmul(a, b, device=ids), a @ b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("at_once_from", [0.0, 10.0], ids=["in pieces", "a part each"])
+def test_columns_of_locked_matrices_are_copied_by_the_driver(
+    pair: list[Device], driver: EmulatedDriver, monkeypatch: pytest.MonkeyPatch, at_once_from: float
+) -> None:
+    """A product with more columns than rows is cut between columns: those of B are sent, and those of C come, without being gathered."""
+    monkeypatch.setattr(page_locked, "_LEAST", 1)
+    monkeypatch.setattr(page_locked, "_ROW", 4)
+    monkeypatch.setattr(forecast, "_TINY", 0)
+    monkeypatch.setattr(at_once, "_SHORT", at_once_from)
+    monkeypatch.setattr(ready_parts, "_SMALL", 1)
+    gathered: list[tuple[int, ...]] = []
+    usual = staging.copied
+    monkeypatch.setattr(staging, "copied", lambda target, source, *most: (gathered.append(source.shape), usual(target, source, *most)))
+    a, b, out, ids = drawn(3, 4), drawn(4, 320), np.empty((3, 320), np.float32), [one.info.id for one in pair]
+    try:
+        for array in (a, b, out):
+            assert page_locked.locked._locked(pair[0], array) is not None
+        copies = CudaQueue.send_rows, CudaQueue.fetch_rows
+        made: list[tuple[int, ...]] = []
+        for name, copy in zip(("send_rows", "fetch_rows"), copies, strict=True):
+            monkeypatch.setattr(CudaQueue, name, noting(made, copy))
+        for _ in range(3):
+            out[:] = np.nan
+            made.clear()
+            portatile.matmul(a, b, out=out, device=ids)
+            np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-6)
+            assert {shape[0] for shape in made} == {3, 4}, "of B and of C"
+        assert not gathered
+    finally:
+        page_locked.locked.forget()
+
+
+def noting(made: list[tuple[int, ...]], copy: Callable[..., None]) -> Callable[..., None]:
+    def noted(self: CudaQueue, *ends: Any) -> None:
+        made.append(next(end.shape for end in ends if isinstance(end, np.ndarray)))
+        copy(self, *ends)
+
+    return noted
 
 
 @pytest.mark.parametrize("on_device", [False, True])

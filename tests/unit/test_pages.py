@@ -17,7 +17,7 @@ import pytest
 from portatile.formats import other_tuners
 
 BENCH = Path(__file__).parents[2] / "bench"
-MODULES = ("measure", "recorded", "pages", "results", "tables", "convergence")
+MODULES = ("measure", "split_timeline", "recorded", "pages", "results", "tables", "convergence")
 
 
 @pytest.fixture
@@ -47,6 +47,11 @@ def texts(module: Any, folder: Path) -> dict[str, str]:
 def test_pages_say_what_is_recorded(bench: SimpleNamespace) -> None:
     stale = [path.name for path, text in bench.pages.files() if not bench.pages.same(path.read_text(), text)]
     assert stale == [], "run python3 bench/pages.py"
+
+
+def test_the_steps_of_a_timeline_are_functions_of_the_package(bench: SimpleNamespace) -> None:
+    with import_module("split_timeline").recorded([]):
+        pass
 
 
 def test_the_folder_of_results_is_in_order(bench: SimpleNamespace) -> None:

@@ -140,15 +140,15 @@ def test_devices_here_are_told_beside_their_prediction() -> None:
 def here(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Three devices that reach the host's memory: one takes a second, the others two; one pair and all three cannot run.
 
-    A call that is shared takes 0.05 s beside its computation, as one of a quarter of the rows tells.
+    A call that is shared takes 0.05 s beside its computation, as one of half of the rows tells.
     """
     took = {("cuda:0",): 1.0, ("cuda:1",): 2.0, ("cuda:2",): 2.0, ("cuda:0", "cuda:1"): 0.7}
 
     def timed(run: SharedRun) -> SharedTimes:
         if run.together:
-            assert (run.problem.sizes["m"], run.problem.sizes["n"]) == (1024, 4096)
+            assert (run.problem.sizes["m"], run.problem.sizes["n"]) == (2048, 4096)
             whole = 1 / sum(1 / took[name,] for name in run.devices)
-            return SharedTimes((whole / 4 + 0.05,), 1.0, {}, 0.0)
+            return SharedTimes((whole / 2 + 0.05,), 1.0, {}, 0.0)
         if run.devices not in took:
             raise DeviceError("it fell off the bus")
         assert run.problem.sizes["m"] == 4096
@@ -156,7 +156,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(shared_run, "timed", timed)
     info = replace(datasheet("sm_90", "cuda"), unified_memory=True)
-    return tuple(SimpleNamespace(info=replace(info, id=f"cuda:{n}", physical_id=str(n))) for n in range(3))
+    return tuple(SimpleNamespace(info=replace(info, id=f"cuda:{n}", physical_id=str(n)), exchanges=lambda other: True) for n in range(3))
 
 
 def test_every_set_is_measured_after_its_prediction(here: Any) -> None:
@@ -187,7 +187,7 @@ def test_sets_of_a_hybrid_computation_stand_beside_their_prediction(here: Any, m
 
 def test_who_would_do_too_little_takes_no_part_in_a_prediction(here: Any) -> None:
     problem = workloads.problem("gemm", "float64", dict.fromkeys("mnk", 4096))
-    found = prediction.work_of(problem, here[0].info)
+    found = prediction.work_of(problem, here)
     assert found is not None
     together = prediction.Together(here, problem, *found, 1)
     for one, seconds in zip(here, (1.0, 2.0, 100.0), strict=True):
@@ -199,18 +199,24 @@ def test_who_would_do_too_little_takes_no_part_in_a_prediction(here: Any) -> Non
 
 
 def test_a_problem_is_a_product_along_the_size_that_devices_share() -> None:
-    gpu = datasheet("sm_90", "cuda")
-    found = prediction.work_of(workloads.problem("gemm", "float64", {"m": 64, "n": 32, "k": 16}), gpu)
+    info = datasheet("sm_90", "cuda")
+    apart, linked = (
+        [SimpleNamespace(info=info, exchanges=lambda other: False)] * 2,
+        [SimpleNamespace(info=info, exchanges=lambda other: True)] * 2,
+    )
+    found = prediction.work_of(workloads.problem("gemm", "float64", {"m": 64, "n": 32, "k": 16}), apart)
     assert found is not None
     size, work = found
     assert (size, work.rows) == ("m", 64)
     assert work.flops == 2 * 32 * 16
     assert work.row_bytes == 8 * (16 + 32)
     assert work.shared_bytes == 8 * 16 * 32
-    found = prediction.work_of(workloads.problem("mri", "float32", {"samples": 10, "voxels": 1000}), gpu)
+    found = prediction.work_of(workloads.problem("mri", "float32", {"samples": 10, "voxels": 1000}), linked)
     assert found is not None
     assert (found[0], found[1].row_bytes) == ("voxels", 4 * (3 + 2))
-    assert prediction.work_of(workloads.problem("gemm", "float64", {"m": 1, "n": 1, "k": 16}), gpu) is None
+    wide = workloads.problem("gemm", "float64", {"m": 128, "n": 256, "k": 16})
+    assert [prediction.work_of(wide, devices)[0] for devices in (apart, linked)] == ["n", "m"]  # type: ignore[index]
+    assert prediction.work_of(workloads.problem("gemm", "float64", {"m": 1, "n": 1, "k": 16}), apart) is None
 
 
 def test_two_lanes_hide_copies_up_to_the_time_of_computation() -> None:

@@ -147,6 +147,17 @@ class Queue(Releasable):
         """Download without blocking and without an event; the caller keeps the array until the queue has finished."""
         self.download(array, source, offset, blocking=False)
 
+    def send_rows(self, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
+        """As ``send`` of a matrix whose rows lie apart in page-locked memory, and next to each other in ``target``.
+
+        Only of a device with ``locks_pages``.
+        """
+        raise NotImplementedError
+
+    def fetch_rows(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
+        """As ``fetch`` into a matrix whose rows lie apart in page-locked memory; the counterpart of ``send_rows``."""
+        raise NotImplementedError
+
     def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
         """What does ``send(target, array)`` each time; good as long as both are."""
         return partial(self.send, target, array)
@@ -227,6 +238,10 @@ class Device(Releasable):
     @abstractmethod
     def allocate(self, nbytes: int) -> Memory:
         """Device memory; raises DeviceError when there is not enough."""
+
+    def exchanges(self, other: Device) -> bool:
+        """Whether arrays are copied between the memories of both without passing through the host's, as by ``Queue.receive``."""
+        return False
 
     def is_open_to(self, other: Device) -> bool:
         """Whether ``open_to`` has nothing to do."""

@@ -35,6 +35,10 @@ _PAGE = 4096  # bytes
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
 _SIZES = 64  # of results, of which memory is kept
 _IDLE = 60.0  # seconds after which memory that no result took is given back, when another is asked for
+_ROW, _PITCH = (
+    1 << 8,
+    (1 << 31) - 1,
+)  # bytes: of the rows of a matrix at least, and from row to row at most, that a device copies itself: 256 bytes at 20 GB/s
 _SHARE = 8  # of the host's memory one part of so many may be locked
 
 
@@ -92,29 +96,32 @@ class PageLocked:
         self._results: dict[int, _Results] = {}
         self._nbytes = 0
 
-    def holds(self, array: NDArray[Any]) -> bool:
-        """Whether all of a C-contiguous array is locked."""
-        if not self._starts or not array.nbytes or not array.flags.c_contiguous:
+    def holds(self, array: NDArray[Any], rows: bool = False) -> bool:
+        """Whether all of a C-contiguous array is locked; with ``rows`` also a matrix whose rows lie apart, as ``Queue.send_rows`` takes."""
+        if not self._starts or not array.nbytes:
+            return False
+        extent = array.nbytes if array.flags.c_contiguous else _extent(array) if rows else 0
+        if not extent:
             return False
         first = address(array)
         with self._mutex:
             at = bisect_right(self._starts, first)
             block = self._blocks[self._starts[at - 1]] if at else None
-            return block is not None and first + array.nbytes <= block.end and block.lock.alive
+            return block is not None and first + extent <= block.end and block.lock.alive
 
     def hold_all(self, arrays: Sequence[NDArray[Any]]) -> bool:
         """Whether all of those arrays are locked that are large, of which there are some."""
         large = [array for array in arrays if array.nbytes >= _LEAST]
         return bool(self._starts and large) and all(map(self.holds, large))
 
-    def crosses(self, device: Device, array: NDArray[Any], back: bool = False) -> bool:
+    def crosses(self, device: Device, array: NDArray[Any], back: bool = False, rows: bool = False) -> bool:
         """Note that a host array crosses a device's link; whether it is locked, from now on or before.
 
-        ``back``: it comes from the device.
+        ``back``: it comes from the device. ``rows``: as of ``holds``.
         """
         if not device.locks_pages:
             return False
-        if self.holds(array):
+        if self.holds(array, rows):
             return True
         owner = _owner(array)
         if owner is None or owner.nbytes < _LEAST:
@@ -137,7 +144,7 @@ class PageLocked:
         block = self._locked(device, owner)
         if block is not None:
             seen.block = block
-        return block is not None and self.holds(array)
+        return block is not None and self.holds(array, rows)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An uninitialised array for a result: in locked memory, where results of its size come from a device and are dropped often."""
@@ -241,6 +248,14 @@ class PageLocked:
         with self._mutex:
             results.ordinary.pop(key, None)
             results.dropped = min(results.dropped + 1, _DROPPED)
+
+
+def _extent(array: NDArray[Any]) -> int:
+    """Bytes from the first to the last element of a matrix with long contiguous rows that lie apart; 0 for other arrays."""
+    if array.ndim != 2 or array.strides[1] != array.itemsize:
+        return 0
+    row, pitch = array.shape[1] * array.itemsize, array.strides[0]
+    return (array.shape[0] - 1) * pitch + row if _ROW <= row <= pitch <= _PITCH else 0
 
 
 def limit() -> int:

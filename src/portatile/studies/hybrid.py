@@ -105,7 +105,7 @@ def measure(run: Run) -> Iterator[HybridRow]:
 
 def _together(run: Run, problem: Problem) -> Together | None:
     """What predicts the times of sets; None for a problem that is not shared."""
-    cut = prediction.work_of(problem, run.devices[0].info)
+    cut = prediction.work_of(problem, run.devices)
     return None if cut is None else Together(run.devices, problem, *cut, run.options.repeat)
 
 

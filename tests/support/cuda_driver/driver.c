@@ -308,12 +308,17 @@ EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, void *target, CUdeviceptr from
 }
 typedef struct { size_t x, y; int kind; const void *host; CUdeviceptr device; void *array; size_t pitch; } End;
 typedef struct { End from, to; size_t width, height; } Copy2D;
+static char *row_of(const End *end, size_t row, size_t width) { /* of the host's memory, or of the device's, which is there too; else NULL */
+    char *at = end->kind == 1 ? (char *)end->host : end->kind == 2 ? (char *)end->device : NULL;
+    if (!at || end->pitch < width || (end->kind == 2 && !lies((CUdeviceptr)(at + row * end->pitch), width))) return NULL;
+    return at + row * end->pitch;
+}
 EXPORT CUresult cuMemcpy2DAsync_v2(const Copy2D *what, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
-    if (what->from.kind != 2 || what->to.kind != 2 || what->from.pitch < what->width || what->to.pitch < what->width) return INVALID_VALUE;
     for (size_t row = 0; row < what->height; row++) {
-        CUresult result = copied(what->to.device + row * what->to.pitch, what->from.device + row * what->from.pitch, what->width);
-        if (result) return result;
+        char *to = row_of(&what->to, row, what->width), *from = row_of(&what->from, row, what->width);
+        if (!to || !from) return INVALID_VALUE;
+        memmove(to, from, what->width);
     }
     return OK;
 }

@@ -173,6 +173,9 @@ class CudaContext(Device):
                 driver.cuStreamWaitEvent(self._stream, queue.last, 0)
             driver.cuMemFreeAsync(pointer, self._stream)
 
+    def exchanges(self, other: Device) -> bool:
+        return isinstance(other, CudaContext)
+
     def is_open_to(self, other: Device) -> bool:
         return other is self or not isinstance(other, CudaContext) or self._open_to.get(other) == other.generation
 

@@ -109,6 +109,18 @@ class CudaQueue(Queue):
                 call(driver.cuMemcpyDtoHAsync, address(array), _address(source) + offset, array.nbytes, self.stream)
             self.leave()
 
+    def send_rows(self, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
+        copy, kinds = _copy_of_rows(target, array, offset), driver.CUmemorytype
+        copy.srcMemoryType, copy.srcHost, copy.srcPitch = kinds.CU_MEMORYTYPE_HOST, address(array), array.strides[0]
+        copy.dstMemoryType, copy.dstDevice, copy.dstPitch = kinds.CU_MEMORYTYPE_DEVICE, target.handle + offset, copy.WidthInBytes
+        self._copy_rows(copy)
+
+    def fetch_rows(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
+        copy, kinds = _copy_of_rows(source, array, offset), driver.CUmemorytype
+        copy.srcMemoryType, copy.srcDevice, copy.srcPitch = kinds.CU_MEMORYTYPE_DEVICE, source.handle + offset, copy.WidthInBytes
+        copy.dstMemoryType, copy.dstHost, copy.dstPitch = kinds.CU_MEMORYTYPE_HOST, address(array), array.strides[0]
+        self._copy_rows(copy)
+
     def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
         assert type(target) is CudaMemory
         check_contiguous(array)
@@ -173,6 +185,9 @@ class CudaQueue(Queue):
         copy.WidthInBytes, copy.Height = rows.nbytes, rows.number
         copy.srcMemoryType, copy.srcDevice, copy.srcPitch = kind, _address(source) + rows.source_offset, rows.source_step
         copy.dstMemoryType, copy.dstDevice, copy.dstPitch = kind, _address(target) + rows.target_offset, rows.target_step
+        self._copy_rows(copy)
+
+    def _copy_rows(self, copy: Any) -> None:
         with self.device.current():
             self.enter()
             call(driver.cuMemcpy2DAsync, copy, self.stream)
@@ -331,6 +346,16 @@ def _address(memory: CudaMemory) -> int:
 def _pitched(memory: CudaMemory) -> bool:
     """Whether its rows lie apart, as a texture asks for."""
     return isinstance(memory, CudaImage) and memory.form.type == "image2d_t"
+
+
+def _copy_of_rows(memory: Memory, array: NDArray[Any], offset: int) -> Any:
+    """A pitched copy between a matrix on the host, whose rows lie apart, and memory; the ends are left open."""
+    if array.ndim != 2 or array.strides[1] != array.itemsize or array.strides[0] < array.shape[1] * array.itemsize:
+        raise ArgumentError(f"an array of shape {array.shape} and strides {array.strides} is no matrix of contiguous rows")
+    check_fits(memory, offset, array.nbytes)
+    copy = driver.CUDA_MEMCPY2D()
+    copy.WidthInBytes, copy.Height = array.shape[1] * array.itemsize, array.shape[0]
+    return copy
 
 
 def _copy_2d(source: CudaMemory | NDArray[Any], source_offset: int, target: CudaMemory | NDArray[Any], target_offset: int) -> Any:

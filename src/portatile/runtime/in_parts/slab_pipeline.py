@@ -203,19 +203,25 @@ def _send(lane: _Lane, slab: Task, cut: Cut) -> None:
         stored = slab.matrices[name]
         if stored.read:
             array = stored.array
-            if not locked.crosses(lane.queue.device, array):
+            if not locked.crosses(lane.queue.device, array, rows=True):
                 array = lane.staged(slab, name)
                 staging.copied(array, stored.array)
-            lane.queue.upload(lane.device[name], array, blocking=False)
+            if array.flags.c_contiguous:
+                lane.queue.send(lane.device[name], array)
+            else:
+                lane.queue.send_rows(lane.device[name], array)
 
 
 def _fetch(lane: _Lane, slab: Task) -> tuple[Task, Event, NDArray[Any] | None]:
     """Queue the download of the result: to its place where the device reaches that, but not over values that it was computed from."""
     target = slab.matrices[slab.output]
-    if not slab.adds and not target.read and locked.crosses(lane.queue.device, target.array, back=True):
+    if slab.adds or target.read or not locked.crosses(lane.queue.device, target.array, back=True, rows=True):
+        result = lane.staged(slab, slab.output)
+        return slab, lane.queue.download(result, lane.device[slab.output], blocking=False), result
+    if target.array.flags.c_contiguous:
         return slab, lane.queue.download(target.array, lane.device[slab.output], blocking=False), None
-    result = lane.staged(slab, slab.output)
-    return slab, lane.queue.download(result, lane.device[slab.output], blocking=False), result
+    lane.queue.fetch_rows(target.array, lane.device[slab.output])
+    return slab, lane.queue.marker(), None
 
 
 def _collect(lane: _Lane) -> None:

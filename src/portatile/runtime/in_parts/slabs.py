@@ -118,9 +118,9 @@ def least(engine: Engine, task: Task, cut: Cut, most: int, devices: int) -> int:
 
 def _in_place(task: Task, cut: Cut) -> bool:
     """Whether slabs cross the link without being staged."""
-    if "columns" in cut.pieces.values() or task.matrices[task.output].on_device:
+    if task.matrices[task.output].on_device:
         return False
-    return all(locked.holds(task.matrices[name].array) for name in cut.pieces)
+    return all(locked.holds(task.matrices[name].array, rows=True) for name in cut.pieces)
 
 
 def _even(size: int, width: int) -> Iterator[tuple[int, int]]:

@@ -26,7 +26,8 @@ class Forecast:
 
     ``quickest`` is the device that should compute it alone, for its measured time is the least or it has to be measured; "" to share it.
     ``tiny``: it is too small to be shared, whatever the times. ``little`` is the part that all others would do, where that is too little
-    to share; 0 elsewhere. ``trying``: it is timed once more, although it took longer than all together.
+    to share; 0 elsewhere. ``trying``: it is timed once more, although it took longer than all together. ``forced``: all share the problem,
+    whatever is expected.
     """
 
     together: ExpectedTime | None
@@ -35,6 +36,7 @@ class Forecast:
     tiny: bool = False
     little: float = 0.0
     trying: bool = False
+    forced: bool = False
 
     @property
     def decided(self) -> bool:
@@ -43,7 +45,9 @@ class Forecast:
 
     @property
     def tried(self) -> bool:
-        """Whether all together and the best one alone were measured."""
+        """Whether all together and the best one alone were measured, so that nothing but the division into parts may change."""
+        if self.forced:
+            return True
         best = self.alone.get(self.best_alone)
         return self.together is not None and self.together.measured and best is not None and (best.measured or best.like)
 

@@ -147,6 +147,9 @@ class BegunPart:
         self._queue.send(self._memories.first, pinned[:sent])
 
     def _send(self, memory: Memory, array: NDArray[Any]) -> None:
+        if not array.flags.c_contiguous and locked.crosses(self._queue.device, array, rows=True):
+            self._queue.send_rows(memory, array)
+            return
         rows = _rows(array)
         if not rows:
             rows = (np.ascontiguousarray(array),)
@@ -160,14 +163,23 @@ class BegunPart:
         plan.ready.run(self._queue, self._memories.operands, plan.scalars(self._given))
         self._target = plan.operands[plan.output].of(self._arrays)
         self._memory = self._memories.operands[plan.output]
-        rows = _rows(self._target)
-        crossing = [locked.crosses(self._queue.device, row, back=True) for row in rows]  # of all rows, for each counts
-        self._coming = bool(rows) and all(crossing)
-        if self._coming:
-            for place, row in enumerate(rows):
-                self._queue.fetch(row, self._memory, place * row.nbytes)
+        self._coming = self._fetch()
         self.end = self._queue.marker()
         self._queue.flush()
+
+    def _fetch(self) -> bool:
+        """Queue the result's way to its place on the host, if it is page-locked; whether it is."""
+        target, device = self._target, self._queue.device
+        if not target.flags.c_contiguous and locked.crosses(device, target, back=True, rows=True):
+            self._queue.fetch_rows(target, self._memory)
+            return True
+        rows = _rows(target)
+        crossing = [locked.crosses(device, row, back=True) for row in rows]  # no ``all`` here: each row's crossing is counted
+        if not rows or not all(crossing):
+            return False
+        for place, row in enumerate(rows):
+            self._queue.fetch(row, self._memory, place * row.nbytes)
+        return True
 
     def finish(self) -> None:
         """Bring the result of a part that has ended to its place, if it is not there."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
@@ -342,7 +343,7 @@ def _workers(
         except ArgumentError as error:
             notes.append(f"{device.info.id} cannot compute it: {error}")
             continue
-        found = _cut(task, cut)
+        found = _cut(task, devices, cut)
         if found is None:
             return [], f"{problem.workload} of this shape cannot be cut; {alone}"
         most = _most(engine, task, found, len(devices))
@@ -356,13 +357,27 @@ def _workers(
     return workers, "; ".join(notes)
 
 
-def _cut(task: tasks.Task, like: Cut | None) -> Cut | None:
+def _cut(task: tasks.Task, devices: Sequence[Device], like: Cut | None) -> Cut | None:
     """The way to cut a task, along the same size as others are; None where there is none."""
     if like is None and task.matrices[task.output].on_device:
         return best_cut(task)
     if not task.cuts:
         return triangles.cut(task)
-    return next((one for one in task.cuts if task.problem.sizes[one.size] > 1 and (like is None or one.size == like.size)), None)
+    if like is None:
+        return preferred(task.cuts, task.problem.sizes, devices)
+    return next((one for one in task.cuts if one.size == like.size and task.problem.sizes[one.size] > 1), None)
+
+
+def preferred(cuts: Sequence[Cut], sizes: Mapping[str, int], devices: Sequence[Device]) -> Cut | None:
+    """The way to cut a problem of host arrays for these devices, of ``cuts`` in the order of the bytes that they leave whole.
+
+    Devices that copy to each other bring what is whole from the host but once, so what is cut may as well be rows: columns travel slower.
+    """
+    possible = [cut for cut in cuts if sizes[cut.size] > 1]
+    if all(one.exchanges(other) for one, other in pairwise(devices)):
+        rows = [cut for cut in possible if "columns" not in cut.pieces.values() and sizes[cut.size] >= tasks.GRAIN * len(devices)]
+        possible = rows or possible
+    return next(iter(possible), None)
 
 
 def _most(engine: Engine, task: tasks.Task, cut: Cut, devices: int) -> int:

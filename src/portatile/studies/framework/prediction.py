@@ -1,7 +1,7 @@
 """The time that devices take together, predicted from the time that each took alone.
 
 It is the simulation of a shared product, with measured rates and links. What a shared call costs beside copies and computation is
-measured too, with a quarter of the problem's rows.
+measured too, with half of the problem's rows.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from portatile.dtypes import itemsize
 from portatile.records import DeviceInfo, Problem
 from portatile.runtime.in_parts import slabs
 from portatile.runtime.one_device import memory_limit
-from portatile.runtime.several_devices import forecast
+from portatile.runtime.several_devices import forecast, several
 from portatile.studies.framework import links, shared_run, simulation
 from portatile.studies.framework.shared_run import SharedRun
 from portatile.studies.framework.simulation import SharedProduct, Simulated, SimulatedMachine
 
 _LEAST = 0.1  # of the seconds alone, that are computation at least: a link that was slow when it was measured
-_PART = 4  # the part of a problem that says what sharing costs is one of so many
+_PART = 2  # the part of a problem that says what sharing costs is one of so many; small arrays of a smaller part would cross unlocked
 _COPIED = 1 << 26, 1 << 29  # bytes of a copy that shows a link's rate, at least and at most
 _RAMP = 4  # the first and the last slab of a device alone are thinner by this, because nothing is computed beside them
 
@@ -90,15 +90,17 @@ def share(device: DeviceInfo, devices: Sequence[DeviceInfo], cores: int) -> floa
     return min(1.0, cores / sum(other.compute_units for other in same))
 
 
-def work_of(problem: Problem, device: DeviceInfo) -> tuple[str, SharedProduct] | None:
+def work_of(problem: Problem, devices: Sequence[Device]) -> tuple[str, SharedProduct] | None:
     """The size along which devices share a problem, and the problem as a product whose rows are its steps; None where it is not cut."""
     workload = workloads.get(problem.workload)
-    cuts = [cut for cut in workload.cuts(problem, workload.default(problem, device)) if not cut.sums and problem.sizes[cut.size] >= _PART]
-    if not cuts:
-        return None
-    cut, rows = cuts[0], problem.sizes[cuts[0].size]
     nbytes = {name: prod(shape) * itemsize(workload.element(problem, name)) for name, shape in workload.shapes(problem).items()}
-    pieces = sum(size for name, size in nbytes.items() if name in cut.pieces)
+    ways = workload.cuts(problem, workload.default(problem, devices[0].info))
+    cuts = [way for way in ways if not way.sums and problem.sizes[way.size] >= _PART]
+    cuts.sort(key=lambda way: sum(size for name, size in nbytes.items() if name not in way.pieces))
+    cut = several.preferred(cuts, problem.sizes, devices)
+    if cut is None:
+        return None
+    rows, pieces = problem.sizes[cut.size], sum(size for name, size in nbytes.items() if name in cut.pieces)
     flops = max(workload.flops(problem), 1.0) / rows
     return cut.size, SharedProduct(rows, flops, pieces / rows, float(sum(nbytes.values()) - pieces), max(cut.period, 1))
 
@@ -147,8 +149,9 @@ class Together:
         sizes = {**self._problem.sizes, self._size: rows}
         problem = workloads.get(self._problem.workload).problem(sizes, self._problem.dtype, self._problem.options)
         took = min(shared_run.timed(SharedRun(problem, tuple(names), self._repeat, together=True)).seconds)
-        devices, part = [self.alone[name] for name in names], replace(self._work, rows=rows)
-        return took - shared(part, devices, processes.cores(), ways, self._work).seconds
+        cut = work_of(problem, [self._devices[name] for name in names])  # of so few rows the columns may be shared
+        part = replace(self._work, rows=rows) if cut is None else cut[1]
+        return took - shared(part, [self.alone[name] for name in names], processes.cores(), ways, self._work).seconds
 
     @property
     def _copied(self) -> int:

@@ -20,11 +20,12 @@ import numpy as np
 from portatile import device as devices
 from portatile import processes, verify, workloads
 from portatile.arguments.matrices import MAX_ALIGNMENT, Matrix
+from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError, DeviceError, PortatileError
 from portatile.records import Problem, from_json, to_json
 from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
 from portatile.runtime.perform import start
-from portatile.runtime.several_devices import several
+from portatile.runtime.several_devices import at_once, several, splits
 from portatile.runtime.several_devices.expected import Forecast
 from portatile.workload import Inputs
 from portatile.workloads.operands import view
@@ -37,8 +38,8 @@ _REFUSED = 3  # the exit code where the last line is the reason
 
 @dataclass(frozen=True)
 class SharedRun:
-    """``problem`` by ``devices``, ``repeat`` times after the first: less often where a run takes seconds, more often while shared runs
-    become faster, in which devices find their shares and memory is locked.
+    """``problem`` by ``devices``, ``repeat`` times after the first: less often where a run takes seconds, more often while runs become
+    faster, in which devices find their shares and memory is locked.
 
     ``one_core``: by one core of the processor alone. ``together``: by all of them, also where one alone is expected to be sooner.
     """
@@ -112,7 +113,7 @@ def timed(run: SharedRun, timeout: float = 1800.0) -> SharedTimes:
         first = [_answer(child, until) for child in children]
         rounds: list[tuple[float, list[_Answer]]] = []
         began = time.monotonic()
-        while len(rounds) < run.repeat or (len(run.devices) > 1 and _settling([seconds for seconds, _ in rounds], run.repeat)):
+        while len(rounds) < run.repeat or (not run.one_core and _settling([seconds for seconds, _ in rounds], run.repeat)):
             if len(rounds) >= _FEWEST and time.monotonic() - began > _ENOUGH:
                 break
             for child in children:
@@ -174,6 +175,7 @@ class _Work:
         self._inputs: Inputs = workload.usual_inputs(run.problem, self._rng)
         self._workload, self._problem = workload, run.problem
         self._devices, self._together = devices.several(run.devices), run.together
+        self._shares = len(self._devices) > 1
         self._written = [operand.name for operand in workload.operands_of(run.problem.options) if operand.role != "in"]
         read = workload.reads(run.problem, self._inputs.scalars)
         self._before = {name: self._inputs.operands[name].copy() for name in self._written if name in read}
@@ -181,6 +183,7 @@ class _Work:
         self._matrices = {name: self._matrix(name).read_if(name in read) for name in self._memory}
         layout = {name: stored.layout for name, stored in self._matrices.items()}
         self._laid_out = workload.problem(run.problem.sizes, run.problem.dtype, run.problem.options, layout)
+        self._key = self._laid_out.key
 
     def _matrix(self, name: str) -> Matrix:
         array: Any = view(self._memory[name], self._problem.layout[name], self._workload.shapes(self._problem)[name])
@@ -199,11 +202,16 @@ class _Work:
             start(engine, prepared, operands, scalars, result)
 
         began = time.monotonic()
-        share_forecast = several.share_forecast(self._devices, self._laid_out, self._matrices)
-        if self._together:
-            share_forecast = share_forecast._replace(prediction=Forecast(None, {}))
-        split = several.perform(share_forecast, self._matrices, self._inputs.scalars, begin)
+        arrays = [stored.array for stored in self._matrices.values()]
+        key = self._key, locked.hold_all(arrays)  # as of a call of a routine, which reuses the parts of an earlier one
+        if not (self._shares and at_once.again(key, arrays, self._inputs.scalars)):
+            share_forecast = several.share_forecast(self._devices, self._laid_out, self._matrices)._replace(key=key)
+            if self._together:
+                share_forecast = share_forecast._replace(prediction=Forecast(None, {}, forced=True))
+            several.perform(share_forecast, self._matrices, self._inputs.scalars, begin)
         ended = time.monotonic()
+        split = splits.latest()
+        assert split is not None
         steps = max(sum(share.steps for share in split.shares), 1)
         shares = {share.device: share.steps / steps for share in split.shares}
         error = self._error() if checked else 0.0
