@@ -131,7 +131,7 @@ WORDS: list[tuple[Any, str]] = [
     (lambda: portatile.Buffer.from_numpy(A).assign([1.0]), "asarray"),  # type: ignore[arg-type]
     (lambda: portatile.Buffer.empty((2**40, 2**40), "f8"), "larger than any memory"),
     (lambda: portatile.Buffer.empty((2.5, 2), "f8"), "whole numbers"),  # type: ignore[arg-type]
-    (lambda: portatile.Buffer.empty((2, 2), "float23"), "no type of elements"),
+    (lambda: portatile.Buffer.empty((2, 2), "float23"), "not an element type"),
     (lambda: portatile.Buffer.empty((2, 2), object), "Python objects"),
     (lambda: portatile.gemm(portatile.Buffer.from_numpy(A)[:, ::2], portatile.Buffer.from_numpy(A)), r"Buffer\.from_numpy\(a\.numpy"),
     (lambda: portatile.matmul(portatile.Buffer.from_numpy(A), A), r"Buffer\.from_numpy or \.numpy"),
