@@ -141,7 +141,7 @@ WORDS: list[tuple[Any, str]] = [
     (lambda: portatile.matmul(A, A, out=np.zeros((3, 3), int)), "pass another array for the result"),
     (lambda: portatile.matmul(A, A, out=A.tolist()), "CUDA array$"),  # type: ignore[call-overload]
     (lambda: portatile.convolve1d(A, [[1.0], [2.0, 3.0]], lower=0), "equally long"),  # type: ignore[arg-type]
-    (lambda: portatile.coulomb_potential(np.ones((3, 4), np.float32), ((2, 3), 4), 1.0), "whole numbers"),  # type: ignore[arg-type]
+    (lambda: portatile.coulomb_potential(np.ones((3, 4), np.float32), ((2, 3), 4), 1.0), "non-negative integers"),  # type: ignore[arg-type]
     (lambda: portatile.convolve3d_separable(VOLUME, [1.0], lower=0, boundary=None), "boundary=None"),  # type: ignore[arg-type]
     (lambda: portatile.wavelets.density(VOLUME.tolist()), "psi is a list"),
     (lambda: portatile.wavelets.density(np.ones(())), "one orbital"),
