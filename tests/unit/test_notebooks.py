@@ -141,7 +141,7 @@ def test_metrics_are_of_valid_trials() -> None:
     assert metrics.of_trial({"n": 9, "A": 2}, TRIALS[1]) == {}
     with pytest.raises(UnknownNameError, match="elsewhere"):
         Metrics.of({"rate": "elsewhere / time"}, ["time"])
-    with pytest.raises(ArgumentError, match="no number"):
+    with pytest.raises(ArgumentError, match="not a number"):
         Metrics.of({"text": lambda time: "much"}, ["time"]).of_trial({}, TRIALS[2])
     with pytest.raises(ArgumentError, match="cannot be computed"):
         Metrics.of({"rate": "1 / (time - time)"}, ["time"]).of_trial({}, TRIALS[2])
