@@ -1,14 +1,14 @@
 """One kernel text, every device, at that device's speed: tuned OpenCL C through OpenCL and CUDA.
 
 ``matmul``, ``gemm`` and the other routines compute on NumPy arrays, Buffers, and arrays of CuPy and PyTorch. ``tune`` searches for the
-fastest configuration of a workload on a device, ``explain`` says which one a routine uses and why, and ``Kernel`` tunes a kernel of
-the user's own. Each name is imported from its module at first use, so that ``import portatile`` takes little time.
+fastest configuration of a workload on a device, ``explain`` says which one a routine uses and why, and ``Kernel`` tunes a kernel of the
+user's own. Each name is imported from its module at first use, so that ``import portatile`` takes little time.
 """
 
 from importlib import import_module as _import_module
 from sys import modules as _modules
 
-TYPE_CHECKING = False  # a name that type checkers know; typing's takes longer to import than all the rest here
+TYPE_CHECKING = False  # known to type checkers; importing the one from typing would take longer than all the rest here
 if TYPE_CHECKING:
     from portatile import array_api, wavelets
     from portatile.api import explain, tune
@@ -114,7 +114,8 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     """Import a public name from its module at first use; see PEP 562."""
     if name not in __all__:
-        raise AttributeError(f"module 'portatile' has no attribute {name!r}", name=name, obj=_modules[__name__])  # Python then suggests one
+        # Python then suggests a similar name
+        raise AttributeError(f"module 'portatile' has no attribute {name!r}", name=name, obj=_modules[__name__])
     if name in ("array_api", "wavelets"):
         return _import_module(f"portatile.{name}")
     module = next((module for module, names in _MODULES.items() if name in names), "portatile.errors")

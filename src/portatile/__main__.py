@@ -1,4 +1,4 @@
-"""The command ``portatile``, also as ``python -m portatile``: the command line, which Ctrl-C ends without a traceback at any moment."""
+"""The command ``portatile``, also as ``python -m portatile``. Ctrl-C ends it at any moment, without a traceback."""
 
 import os
 import signal
@@ -6,8 +6,8 @@ import sys
 
 
 def main() -> int:
-    """Run the command line and return its exit code. Ctrl-C ends the process on the spot until the command runs, and when it is done."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, in the background of a shell
+    """Run the command line and return its exit code. Before the command begins and after it has ended, Ctrl-C ends the process at once."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # interrupts are ignored, as in a shell's background jobs
         from portatile.cli import main as run
 
         return run()
@@ -16,7 +16,7 @@ def main() -> int:
 
     try:
         code = run(begin=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-    except KeyboardInterrupt:  # a second one, while the first was being answered
+    except KeyboardInterrupt:  # a second interrupt, while the first was handled
         code = 130
     signal.signal(signal.SIGINT, _end)
     return code

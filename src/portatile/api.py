@@ -1,4 +1,4 @@
-"""The public functions beside the routines: tune a workload, ask why a configuration was chosen."""
+"""The public functions other than the routines: tune a workload, and explain why a configuration was chosen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tune(
 
 
 @overload
-def tune(  # type: ignore[overload-overlap]  # "all" is a device's name, too, to the type checker
+def tune(  # type: ignore[overload-overlap]  # to the type checker, "all" is a device's name, too
     workload: str,
     *,
     dtype: str = "float32",
@@ -90,22 +90,22 @@ def tune(
 ) -> TuningResult | list[TuningResult]:
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
-    ``workload`` is a name (``"gemm"``), or a ``Kernel`` for its own method ``tune``. ``sizes`` are sizes and options by name:
-    ``m=512, n=512, k=512, trans_a="T"``. ``dtype`` is the type of the operands. ``precision`` is as for ``matmul``.
+    ``workload`` is a name (``"gemm"``), or a ``Kernel``, whose own method ``tune`` is then called. ``sizes`` are sizes and options by name:
+    ``m=512, n=512, k=512, trans_a="T"``. ``dtype`` is the dtype of the operands. ``precision`` is as for ``matmul``.
 
-    ``budget`` is ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds.
-    ``objective`` is what to minimise: ``"time"``, ``"energy"`` (joules per run), or a function of a valid trial, which has ``median``
-    (seconds), ``config`` and ``conditions``. The routines always use the fastest configuration. ``strategy`` names a search strategy;
-    ``seed`` makes its random choices repeatable.
-    ``listen`` is called after every trial, such as ``print``. Without it notebooks and terminals show one line of progress.
+    ``budget`` is ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds. ``objective``
+    is what to minimise: ``"time"``, ``"energy"`` (joules per run), or a function of a valid trial, which has ``median`` (seconds),
+    ``config`` and ``conditions``. The routines always use the fastest configuration. ``strategy`` names a search strategy; ``seed`` makes
+    its random choices repeatable. ``listen`` is called after every trial, for example ``print``. Without it, notebooks and terminals show
+    one line of progress.
 
-    With a list of devices, or ``"all"``, every one is tuned with the whole budget: GPUs at the same time, then processors one by one. The
-    result is a list. It leaves out devices that failed, with a warning for each.
+    With a list of devices, or ``"all"``, each of them is tuned with the whole budget: GPUs at the same time, then processors one by one.
+    The result is a list, without the devices that failed; each failure is warned of.
 
-    Every variant is checked against a reference before it is timed, and every trial is stored. The first search on a device measures its
-    ceilings before it begins, for a few seconds.
+    Every variant is checked against a reference before it is timed, and every trial is stored. Before the first search on a device its
+    ceilings are measured for a few seconds.
 
-    Raises NoValidVariantError when every variant failed, UsageError for ``"energy"`` where the device does not report its power,
+    Raises NoValidVariantError when every variant failed, UsageError for ``"energy"`` if the device does not report its power,
     UnknownNameError for an unknown name, ArgumentError for invalid sizes or options, DeviceNotFoundError for an unknown device.
 
     Examples:
@@ -128,17 +128,17 @@ def tune(
 
 
 def _check_kernel(sizes: Mapping[str, object], precision: Precision | None, device: Selector | None) -> None:
-    """Raise ArgumentError for what a user's kernel is not tuned with."""
+    """Raise ArgumentError for arguments of ``tune`` that do not apply to a user's kernel."""
     if sizes:
         raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
     if precision is not None:
-        raise ArgumentError("a Kernel has no precision but its own; leave precision out")
+        raise ArgumentError("a Kernel has its own precision; leave precision out")
     if not isinstance(device, str | None) or device == device_module.EVERY:
         raise ArgumentError("a Kernel is tuned on one device at a time; name one")
 
 
 def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None] | None) -> TuningResult:
-    """Search on the request's device, beginning with what other tuners found for the problem."""
+    """Search on the request's device, starting from what other tuners found for the problem."""
     problem, info = request.problem, device_module.get(request.device).info
     suggested = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     with watching.shown(listen) as listener, ResultStore.default() as store:
@@ -151,7 +151,7 @@ def _tune_on_one(request: tuner.TuningRequest, listen: Callable[[Progress], None
 def _tune_on_each(request: tuner.TuningRequest, selector: Selector, listen: Callable[[Progress], None] | None) -> list[TuningResult]:
     """Search on each of several devices; see ``many_devices.tune``."""
     infos = [opened.info for opened in device_module.several(selector)]
-    ResultStore.default().close()  # opened once, so that a store that cannot be used is reported before anything is measured
+    ResultStore.default().close()  # opened once, so that an unusable store is reported before anything is measured
     with watching.shown(listen, several=True) as listener:
         for info in infos:
             first_ceilings.ensure(info)
@@ -187,8 +187,8 @@ def explain(
 ) -> Choice | Split:
     """The configuration that the routines use for a problem, and where it comes from.
 
-    ``workload``, ``dtype``, ``precision`` and ``sizes`` are as for ``tune``. Where the native product runs in place of the precision that
-    was asked for, the explanation says so.
+    ``workload``, ``dtype``, ``precision`` and ``sizes`` are as for ``tune``. If the native product runs in place of the precision that was
+    asked for, the explanation says so.
 
     With a list of devices, or ``"all"``, the result is a ``Split``: how these devices shared the problem the last time in this process, or
     how they are expected to share it. ``workload`` may then also be a routine of ``portatile.wavelets`` that takes a batch, such as
@@ -213,7 +213,7 @@ def explain(
 
 
 def _choice(problem: Problem, device: str | None, precision: Precision | None, note: str) -> Choice:
-    """The configuration for a problem on one device; its explanation ends with ``note`` and what else users should know."""
+    """The configuration for a problem on one device; its explanation ends with ``note`` and other remarks for users."""
     engine = Engine(device_module.get(device))
     computed = precisions.preferred(problem, engine.device.info) if precisions.chosen_by_device(checks.precision(precision)) else problem
     choice = engine.choose(computed)
@@ -231,11 +231,11 @@ def _of_batch(
 ) -> Split:
     """How several devices share a batch of orbitals. Raises ArgumentError for fewer than two devices, or a ``precision``."""
     if checks.precision(precision):
-        raise ArgumentError(f"{routine} has no precision but its own; leave precision out")
+        raise ArgumentError(f"{routine} has its own precision; leave precision out")
     selected = () if device is None else device_module.several(device)
     if len(selected) < 2:
         raise ArgumentError(
-            f"on one device {routine} is convolutions: explain one with explain('convolution', ...), or name several devices"
+            f"on one device {routine} consists of convolutions: explain one with explain('convolution', ...), or name several devices"
         )
     return batches.explained(routine, dtype, selected, sizes)
 

@@ -1,7 +1,7 @@
-"""The functions of the Python array API standard (2023.12) that there are for Buffers: making, shaping, converting, multiplying.
+"""The functions of the Python array API standard (2023.12) that support Buffers: creation, reshaping, conversion, multiplication.
 
-There is no arithmetic element by element, no indexing by arrays and no reduction. What is missing raises AttributeError, as the standard
-has it for what a library lacks. Arrays made from host data are copied to the device.
+There are no elementwise operations, no indexing by arrays and no reductions. What is missing raises AttributeError, as the standard
+prescribes for a partial implementation. Arrays made from host data are copied to the device.
 """
 
 from __future__ import annotations
@@ -76,31 +76,32 @@ _KINDS = {
 def namespace(api_version: str | None = None) -> ModuleType:
     """This module as a namespace; raises ArgumentError for another version of the standard."""
     if api_version not in (None, __array_api_version__):
-        raise ArgumentError(f"api_version={api_version!r}; there is {__array_api_version__}")
+        raise ArgumentError(f"api_version={api_version!r}; only {__array_api_version__} is supported")
     return sys.modules[__name__]
 
 
 def asarray(
     obj: Any, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None, copy: builtins.bool | None = None
 ) -> Buffer:
-    """A Buffer of what NumPy makes an array of, on ``device``; a Buffer as it is, unless a copy or another place or dtype is asked for.
+    """A Buffer on ``device`` of anything that NumPy converts to an array; a Buffer itself, unless a copy or another device or dtype is
+    asked for.
 
-    Raises ValueError where ``copy=False`` and a copy is needed.
+    Raises ValueError if ``copy=False`` but a copy is needed.
     """
     if isinstance(obj, Buffer):
         moved = obj if device is None else obj.to_device(device)
         if dtype is not None and moved.dtype != np.dtype(dtype):
             moved = astype(moved, dtype)
         if copy is False and moved is not obj:
-            raise ValueError("another device or dtype takes a copy")
+            raise ValueError("another device or dtype needs a copy")
         return moved.copy() if copy and moved is obj else moved
     if copy is False:
-        raise ValueError("a host array comes to a device by a copy alone")
+        raise ValueError("a host array can only be copied to a device")
     return Buffer.from_numpy(np.asarray(obj, dtype), device)
 
 
 def astype(x: Buffer, dtype: DTypeLike, /, *, copy: builtins.bool = True, device: Device | str | None = None) -> Buffer:
-    """The elements as another dtype, by way of the host."""
+    """The elements cast to another dtype, through the host."""
     if x.dtype == np.dtype(dtype):
         same = x if device is None else x.to_device(device)
         return same.copy() if copy and same is x else same
@@ -108,32 +109,32 @@ def astype(x: Buffer, dtype: DTypeLike, /, *, copy: builtins.bool = True, device
 
 
 def empty(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """An uninitialised array, of float64 where no dtype is given."""
+    """An uninitialised array, of float64 by default."""
     return Buffer.empty(shape if isinstance(shape, tuple) else (shape,), float64 if dtype is None else dtype, device)
 
 
 def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """An array of one value."""
+    """An array filled with one value."""
     return Buffer.from_numpy(np.full(shape, fill_value, dtype), device)
 
 
 def zeros(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """An array of zeros, of float64 where no dtype is given."""
+    """An array of zeros, of float64 by default."""
     return full(shape, 0, dtype=float64 if dtype is None else dtype, device=device)
 
 
 def ones(shape: int | tuple[int, ...], *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """An array of ones, of float64 where no dtype is given."""
+    """An array of ones, of float64 by default."""
     return full(shape, 1, dtype=float64 if dtype is None else dtype, device=device)
 
 
 def empty_like(x: Buffer, /, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """An uninitialised array of the shape, dtype and device of ``x``, where no other is given."""
+    """An uninitialised array with the shape of ``x`` and, by default, its dtype and device."""
     return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def full_like(x: Buffer, /, fill_value: Any, *, dtype: DTypeLike | None = None, device: Device | str | None = None) -> Buffer:
-    """An array of one value, of the shape, dtype and device of ``x``, where no other is given."""
+    """An array filled with one value, with the shape of ``x`` and, by default, its dtype and device."""
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 
@@ -148,7 +149,7 @@ def ones_like(x: Buffer, /, *, dtype: DTypeLike | None = None, device: Device | 
 
 
 def from_dlpack(x: Any, /, *, device: Device | str | None = None, copy: builtins.bool | None = None) -> Buffer:
-    """Another library's array: CUDA memory where it lies, the host's copied to ``device``."""
+    """Another library's array: CUDA memory without a copy, host memory copied to ``device``."""
     if isinstance(x, Buffer):
         return asarray(x, device=device, copy=copy)
     if int(x.__dlpack_device__()[0]) == 1:
@@ -167,15 +168,15 @@ def matrix_transpose(x: Buffer, /) -> Buffer:
 
 
 def permute_dims(x: Buffer, /, axes: tuple[int, ...]) -> Buffer:
-    """The dimensions in another order, as a view. Raises ArgumentError for what is no order of them."""
+    """The dimensions in another order, as a view. Raises ArgumentError if ``axes`` is not a permutation of them."""
     order = [axis % x.ndim for axis in axes]
     if sorted(order) != list(range(x.ndim)):
-        raise ArgumentError(f"axes={axes} is no order of {x.ndim} dimensions")
+        raise ArgumentError(f"axes={axes} is not a permutation of {x.ndim} dimensions")
     return Buffer(x.memory, tuple(x.shape[at] for at in order), x.dtype, tuple(x.strides[at] for at in order), x.offset)
 
 
 def moveaxis(x: Buffer, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Buffer:
-    """Dimensions moved to other places, as a view."""
+    """Dimensions moved to other positions, as a view."""
     moved = [axis % x.ndim for axis in (source if isinstance(source, tuple) else (source,))]
     order = [axis for axis in range(x.ndim) if axis not in moved]
     places = [axis % x.ndim for axis in (destination if isinstance(destination, tuple) else (destination,))]
@@ -185,7 +186,7 @@ def moveaxis(x: Buffer, source: int | tuple[int, ...], destination: int | tuple[
 
 
 def reshape(x: Buffer, /, shape: tuple[int, ...], *, copy: builtins.bool | None = None) -> Buffer:
-    """The elements under another shape: a view where possible, a copy otherwise or as ``copy`` says."""
+    """The elements with another shape: a view where possible, a copy otherwise or as ``copy`` says."""
     if copy:
         return x.copy().reshape(shape)
     try:
@@ -203,10 +204,10 @@ def expand_dims(x: Buffer, /, *, axis: int = 0) -> Buffer:
 
 
 def squeeze(x: Buffer, /, axis: int | tuple[int, ...]) -> Buffer:
-    """A view without dimensions of size 1; raises ArgumentError for others."""
+    """A view without some dimensions of size 1; raises ArgumentError for dimensions of another size."""
     dropped = {range(x.ndim)[at] for at in (axis if isinstance(axis, tuple) else (axis,))}
     if any(x.shape[at] != 1 for at in dropped):
-        raise ArgumentError(f"axis={axis} of shape {x.shape} is not of size 1")
+        raise ArgumentError(f"axis={axis} of shape {x.shape} does not have size 1")
     return x[tuple(0 if at in dropped else slice(None) for at in range(x.ndim))]
 
 
@@ -216,7 +217,7 @@ def unstack(x: Buffer, /, *, axis: int = 0) -> tuple[Buffer, ...]:
 
 
 def isdtype(dtype: DTypeLike, kind: str | DTypeLike | tuple[Any, ...]) -> builtins.bool:
-    """Whether a dtype is of a kind that the standard names, one of several kinds, or another dtype."""
+    """Whether a dtype is of a kind named by the standard, one of several kinds, or equal to another dtype."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, kind_name) for kind_name in kind)
     if isinstance(kind, str) and kind in _KINDS:
@@ -249,7 +250,7 @@ def __dir__() -> list[str]:
 
 
 def __array_namespace_info__() -> _Info:
-    """Devices, dtypes and capabilities, as the standard asks for them."""
+    """Devices, dtypes and capabilities, through the standard's inspection functions."""
     return _Info()
 
 
@@ -257,19 +258,19 @@ class _Info:
     """The inspection functions of the standard."""
 
     def capabilities(self) -> dict[str, Any]:
-        """The standard's capabilities: no indexing by masks, no shapes that depend on data."""
+        """The standard's capabilities: no indexing by masks, no data-dependent shapes."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """The device that is taken where none is named."""
+        """The default device."""
         return known.get()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
-        """The dtypes of arrays made without one."""
+        """The default dtypes of new arrays."""
         return {"real floating": float64, "complex floating": complex128, "integral": int64, "indexing": int64}
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype[Any]]:
-        """The dtypes that Buffers hold, by name."""
+        """The dtypes that Buffers support, by name."""
         named = {name: value for name, value in globals().items() if isinstance(value, np.dtype)}
         return {name: value for name, value in named.items() if kind is None or isdtype(value, kind)}
 

@@ -1,4 +1,4 @@
-"""The cache of binaries: content hash -> bytes on disk; atomic, safe between processes, bounded. Damaged or others' files are ignored."""
+"""The cache of binaries: content hash -> bytes on disk; atomic, safe between processes, bounded. Damaged and foreign files are ignored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portatile.user_warnings import warn
 
 _MAGIC = b"portatile-cache-1\n"
 _DIGEST_BYTES = 32
-_WRITERS = 8  # processes that fill one folder at once and do not see each other's entries until they count again
+_WRITERS = 8  # processes that may fill one folder at once, unaware of each other's entries until they count again
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class CacheInfo:
 class Cache:
     """A folder of entries. Several processes may use one folder at once.
 
-    An entry is written to a temporary file and renamed, carries its own checksum, and belongs to the user who reads it;
-    one that does not is removed and reported as missing. A folder that cannot be written makes the cache forget: it
-    warns once, unless it is ``quiet``, and every ``get`` misses.
+    An entry is written to a temporary file and renamed, contains its own checksum, and belongs to the user who reads it; one that does not
+    is removed and reported as missing. If the folder cannot be written, nothing is cached: the cache warns once, unless it is ``quiet``,
+    and every ``get`` misses.
     """
 
     def __init__(self, root: Path, limit: int, quiet: bool = False) -> None:
         self.root = root
         self.limit = limit
-        self._room = 0.0  # bytes to write before the entries are counted again
+        self._room = 0.0  # bytes that may be written before the entries are counted again
         self._warned = quiet
 
     def get(self, key: str) -> bytes | None:
@@ -49,7 +49,7 @@ class Cache:
             raw = _own(path)
         except FileNotFoundError:
             return None
-        except OSError:  # what cannot be read is no entry
+        except OSError:  # an unreadable file counts as missing
             raw = b""
         start = len(_MAGIC) + _DIGEST_BYTES
         if raw[: len(_MAGIC)] != _MAGIC or raw[len(_MAGIC) : start] != _checksum(key, raw[start:]):
@@ -58,7 +58,7 @@ class Cache:
                     remove()
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # the least recently used entries go first
+            os.utime(path)  # marks it as used: the least recently used entries are removed first
         return raw[start:]
 
     def put(self, key: str, data: bytes) -> None:
@@ -75,7 +75,7 @@ class Cache:
 
     def keeps(self) -> bool:
         """Whether the cache can store and return data; leaves no entry behind."""
-        key = f"00{os.urandom(15).hex()}"  # of its own: another process may ask at the same time
+        key = f"00{os.urandom(15).hex()}"  # unique, because another process may ask at the same time
         self.put(key, b"")
         present = self.get(key) is not None
         with contextlib.suppress(OSError):
@@ -111,7 +111,8 @@ class Cache:
     def _shrink(self, keep: Path) -> None:
         entries = self.entries()
         total = sum(size for _, size, _ in entries)
-        enough = self.limit if total <= self.limit else self.limit * (1 - 1 / _WRITERS)  # lest the next entry finds it full again
+        # otherwise the next entry would find the cache full again
+        enough = self.limit if total <= self.limit else self.limit * (1 - 1 / _WRITERS)
         for _, size, path in sorted(entries):
             if total <= enough:
                 break
@@ -124,7 +125,7 @@ class Cache:
     def _warn(self, error: OSError) -> None:
         if not self._warned:
             self._warned = True
-            message = f"the binary cache {self.root} cannot be written ({error}); kernels are compiled anew. Set PORTATILE_CACHE_DIR"
+            message = f"the binary cache {self.root} cannot be written ({error}); kernels are compiled again. Set PORTATILE_CACHE_DIR"
             warn(message)
 
 
@@ -137,8 +138,8 @@ def default() -> Cache:
 
 
 def _own(path: Path) -> bytes:
-    """The content of a plain file that belongs to this user and no other user may write; nothing of any other. Raises OSError."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would keep one waiting
+    """The content of a regular file that this user owns and no other user may write. Raises OSError for any other file."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # without O_NONBLOCK, opening a pipe would block
     descriptor = os.open(path, flags)
     try:
         status = os.fstat(descriptor)
@@ -152,7 +153,7 @@ def _own(path: Path) -> bytes:
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o777) -> None:
-    """Write a file as a whole, so that a reader never sees half of it, in a folder made with ``mode`` if need be; raises OSError."""
+    """Write a file atomically, so that readers never see a partial file; missing folders are made with ``mode``. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:

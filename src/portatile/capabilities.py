@@ -1,4 +1,4 @@
-"""Capabilities of devices, whichever back end reaches them: workloads ask for these, never for a back end's name."""
+"""Capabilities of devices, regardless of back end: workloads ask for these, never for a back end's name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 Language = Literal["OpenCL C", "CUDA C++"]
 
 MOST_GROUPS = 65535
-"""Work-groups along the second or third axis of a launch, CUDA's limit."""
+"""Work-groups along the second or third axis of a launch: CUDA's limit."""
 
 WIDE_PROCESSORS = frozenset(
     [
@@ -32,34 +32,38 @@ WIDE_PROCESSORS = frozenset(
         "x86-64-v4",
     ]
 )
-"""Processors with registers of 512 bits (AVX-512), by LLVM's names."""
+"""Processors with 512-bit registers (AVX-512), by LLVM's names."""
 
-_SINCE_80 = ("float16", "bfloat16", "tfloat32", "int8")  # types of matrix units since this compute capability
+_SINCE_80 = ("float16", "bfloat16", "tfloat32", "int8")  # operand types of matrix units since this compute capability
 _SINCE_89 = ("float8_e4m3fn", "float8_e5m2")
-_STATIC_LOCAL = 48 << 10  # bytes that CUDA C++ may declare; more is an argument of the launch
+_STATIC_LOCAL = 48 << 10  # bytes that CUDA C++ may declare; more must be requested at the launch
 _DECLARED = {"sm_80": 162 << 10, "sm_90": 226 << 10, "sm_100": 226 << 10}  # see ``declared_by_nvidia``
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Facts that decide which kernels are legal and which are fast. 0, empty and False where nothing is known.
+    """Facts that decide which kernels are legal and which are fast. Unknown ones are 0, empty or False.
 
-    ``language``: what the device's compiler is given. ``assembly``: whose instructions kernel text may name (``ptx``). ``sub_group``:
-    work-items that run in lockstep. ``registers``: of 32 bits, in one compute unit. ``static_local``: bytes of local memory that kernel
-    text may declare, 0 for as many as a launch may ask for. ``matrix_shapes``: m x n x k of the float64 products that one instruction
-    calculates faster than plain ones do. ``matrix_types``: operands of which a sub-group multiplies fragments in one instruction.
-    ``dot_types``: operands of which a processor adds the products of two or four neighbours along k to each lane of a vector in one
-    instruction, named in kernel text. ``half_vectors``: a processor converts vectors of float16 to float32 in one instruction, named in
-    kernel text. ``warp_groups``: four sub-groups together multiply tiles in local memory, which the TMA fills;
-    ``tensor_maps``: the host may tell it where.
-    ``read_only_loads``: a path of its own for data that no
-    work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote (the last of them
-    can finish their work). ``clusters``: neighbouring groups wait for each other and read each other's local memory. ``launch_bounds``:
-    the compiler takes how many work-groups shall be resident. ``carveout``: a kernel may say how much of the memory next to a
-    multiprocessor is local memory. ``addresses``: memory has an address that other libraries know, and theirs may begin anywhere.
-    ``launch_us``: microseconds that a launch takes the host. The compiler survives, as its driver was seen to: ``wide_arithmetic`` sums,
-    products and casts of vectors of 512 bits; ``wide_functions`` fma, the library's functions and selections of them; ``relaxed_math``
-    ``-cl-fast-relaxed-math``.
+    - ``language``: the language of the device's compiler. ``assembly``: the instruction set that kernel text may use inline (``ptx``).
+    - ``sub_group``: work-items that run in lockstep. ``registers``: 32-bit registers of one compute unit.
+    - ``static_local``: bytes of local memory that kernel text may declare, 0 for as many as a launch may ask for.
+    - ``matrix_shapes``: m x n x k of the float64 products that one instruction computes faster than plain instructions do.
+    - ``matrix_types``: operand types of which a sub-group multiplies fragments in one instruction.
+    - ``dot_types``: operand types for which a processor has a dot-product instruction, usable inline: it adds the products of two or four
+      neighbours along k to each lane of a vector.
+    - ``half_vectors``: a processor has an instruction, usable inline, that converts vectors of float16 to float32.
+    - ``warp_groups``: four sub-groups together multiply tiles in local memory that the TMA fills. ``tensor_maps``: the host may encode its
+      tensor maps.
+    - ``read_only_loads``: there is a separate load path for data that no work-item writes.
+    - ``ordered_groups``: a work-group that reads an atomic counter sees what the groups before it wrote, so that the last one can finish
+      their work.
+    - ``clusters``: neighbouring work-groups can wait for each other and read each other's local memory.
+    - ``launch_bounds``: the compiler accepts the number of work-groups that should be resident. ``carveout``: a kernel may set the fraction
+      of a multiprocessor's unified memory that is local memory.
+    - ``addresses``: memory has addresses that other libraries share, and their arrays may begin anywhere.
+    - ``launch_us``: microseconds of host time per launch.
+    - ``wide_arithmetic``, ``wide_functions``, ``relaxed_math``: the driver's compiler was seen to survive arithmetic and casts of 512-bit
+      vectors; fma, library functions and selections of them; and ``-cl-fast-relaxed-math``.
     """
 
     language: Language = "OpenCL C"
@@ -81,14 +85,12 @@ class Capabilities:
     addresses: bool = False
     launch_us: float = 12.0
     wide_arithmetic: bool = True
-    wide_functions: bool = False  # PoCL 3.0 ends the process that compiles them, on some processors
+    wide_functions: bool = False  # PoCL 3.0 aborts the process when it compiles them, on some processors
     relaxed_math: bool = True
 
 
 def of_nvidia(architecture: str) -> Capabilities:
-    """The capabilities of a GPU of a compute capability such as ``sm_90``, through every back end. From the tables of the CUDA programming
-    guide.
-    """
+    """The capabilities of an NVIDIA GPU such as ``sm_90`` through any back end, from the tables of the CUDA programming guide."""
     plain = architecture.rstrip("af")
     digits = plain.removeprefix("sm_")
     generation = int(digits) if digits.isdigit() else 0
@@ -105,28 +107,28 @@ def of_nvidia(architecture: str) -> Capabilities:
 
 
 def with_warp_groups(known: Capabilities, architecture: str) -> Capabilities:
-    """``known`` with what is true of warp groups on an architecture."""
-    has = architecture.rstrip("af") == "sm_90"  # as sm_90a
+    """``known``, completed with the capabilities of warp groups on an architecture."""
+    has = architecture.rstrip("af") == "sm_90"  # including sm_90a
     return replace(known, warp_groups=has, tensor_maps=has)
 
 
 def clusters(architecture: str) -> bool:
-    """Whether CUDA C++ forms clusters of groups on a GPU of this compute capability: from 9.0 on."""
+    """Whether CUDA C++ supports clusters of work-groups on a GPU of this compute capability: from 9.0 on."""
     digits = architecture.removeprefix("sm_").rstrip("af")
     return digits.isdigit() and int(digits) >= 90
 
 
 def declared_by_nvidia(architecture: str, local_memory: int) -> int:
-    """Bytes of local memory that NVIDIA's compiler of OpenCL C takes in a text, 0 where it is no more than a launch may ask for.
+    """Bytes of local memory that NVIDIA's OpenCL C compiler accepts in kernel text, 0 if that is no more than a launch may ask for.
 
-    The driver names 48 KB, but it takes arrays up to what CUDA offers less a few bytes of its own: measured, 226 KB and not 227 at
-    compute capability 9.0; in proportion, 162 KB at 8.0.
+    The driver reports 48 KB, but it accepts arrays of nearly CUDA's limit: measured, 226 KB instead of 227 at compute capability 9.0; in
+    proportion, 162 KB at 8.0.
     """
     return _DECLARED.get(architecture.rstrip("af"), 0) if local_memory >= _STATIC_LOCAL else 0
 
 
 def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memory: int) -> Capabilities:
-    """The capabilities of a device whose record names none, as there were when there were two back ends."""
+    """The capabilities of a device whose record has none, as they were when there were two back ends."""
     nvidia = kind == "gpu" and "nvidia" in vendor.lower()
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":

@@ -1,4 +1,4 @@
-"""Ceilings: the highest measured throughput of a device's memory, transfers and arithmetic, stored as a JSON file for each device."""
+"""Ceilings: the highest measured throughput of a device's memory, transfers and arithmetic, stored in a JSON file for each device."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Unit = Literal["B/s", "flop/s", "op/s"]
 STREAMS = ("copy", "mul", "add", "triad", "dot")
 DIRECTIONS = ("htod", "dtoh", "dtod")
 MEASURING = ("stream", "peak")
-"""The workloads that measure ceilings: their results are not judged by ceilings measured before."""
+"""The workloads that measure ceilings: their results are not judged by earlier ceilings."""
 
-_BYTES = {"cpu": 1 << 26}  # of a stream's array: many times a core's cache. On other devices two arrays have BEYOND_CACHES
-_TELLING = 0.5  # the least share of a known ceiling that tells what binds, where traffic or the ceiling of arithmetic is unknown
+_BYTES = {"cpu": 1 << 26}  # bytes of a stream's array: many times a core's cache. On other devices two arrays together have BEYOND_CACHES
+_TELLING = 0.5  # the least share of a known ceiling that identifies the bottleneck if traffic or the arithmetic ceiling is unknown
 
 BRIEF = "brief"
-"""A detail of a measurement that took a fraction of a second, when the device was first used: the number of attempts."""
+"""A detail of a measurement that took a fraction of a second, at the first use of the device: the number of attempts."""
 
 BUSY = "busy"
-"""A detail of a measurement on a processor: other programs ran on it at that time."""
+"""A detail of a measurement on a processor that other programs were using at that time."""
 
 MATRIX_UNITS = 16.0
-"""A generous bound on how much faster than plain instructions a device's matrix units are."""
+"""A generous bound on how much faster a device's matrix units are than plain instructions."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Measured:
     """One quantity, measured on one device.
 
     ``name``: one of ``STREAMS``, ``fp32``, ``fp64``, ``mma``, ``special``, ``local``, or one of ``DIRECTIONS``. ``work``: bytes,
-    floating-point operations or function values of one run; ``samples``: seconds per run, every one; ``details`` say how it was measured.
+    floating-point operations or function values of one run; ``samples``: seconds per run, all of them; ``details`` say how it was measured.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def brief(self) -> bool:
-        """Whether it took only a fraction of a second; the device may be a little faster."""
+        """Whether it took only a fraction of a second; the device may be slightly faster."""
         return bool(self.details.get(BRIEF))
 
     @property
@@ -76,8 +76,7 @@ class Measured:
 class Ceilings:
     """Everything measured on one device with one driver; a quantity that was not measured is None.
 
-    Rates of arithmetic are of multiply-add chains on plain instructions, except ``mma``; matrix units may be faster
-    (``MATRIX_UNITS``).
+    Arithmetic rates are those of multiply-add chains in plain instructions, except ``mma``; matrix units may be faster (``MATRIX_UNITS``).
     """
 
     device: DeviceInfo
@@ -91,17 +90,17 @@ class Ceilings:
 
     @property
     def disturbed(self) -> bool:
-        """Whether anything was measured on a processor that other programs kept busy."""
+        """Whether anything was measured on a processor that other programs were using."""
         return any(m.details.get(BUSY) for m in self.measured)
 
     @property
     def driver(self) -> str:
-        """The driver that they were measured with."""
+        """The driver with which they were measured."""
         return self.device.driver
 
     @property
     def samples(self) -> dict[str, tuple[float, ...]]:
-        """Seconds per run of each quantity but the transfers, by name, element type and what was calculated."""
+        """Seconds per run of each quantity but the transfers, by name, dtype and operation."""
         return {" ".join(str(part) for part in m.key if part is not None): m.samples for m in self.measured if m.name not in DIRECTIONS}
 
     @property
@@ -131,12 +130,12 @@ class Ceilings:
 
     @property
     def mma(self) -> float | None:
-        """float64 multiply-adds of matrix units, in flop/s; None on devices without such."""
+        """float64 multiply-adds of matrix units, in flop/s; None on devices without matrix units for float64."""
         return self.best("mma")
 
     @property
     def special(self) -> float | None:
-        """float32 inverse roots, sines, cosines or exponentials, the fastest of them, per second."""
+        """float32 inverse roots, sines, cosines or exponentials per second, whichever is fastest."""
         return self.best("special")
 
     @property
@@ -158,22 +157,22 @@ class Ceilings:
         return {"float32": self.fp32, "float64": self.fp64}.get(dtype)
 
     def arithmetic(self, dtype: str, products: bool = False) -> tuple[str, float] | None:
-        """The ceiling of multiply-adds on elements of ``dtype``: ``fp32``, ``fp64`` or, for matrix products, ``mma``, and its flop/s."""
+        """The ceiling of multiply-adds on ``dtype``: ``fp32``, ``fp64`` or, for matrix products, ``mma``; and its flop/s."""
         names = {"float32": ("fp32",), "float64": ("mma", "fp64") if products else ("fp64",)}.get(dtype, ())
         known = [(name, rate) for name in names if (rate := self.best(name)) is not None]
         return max(known, key=lambda item: item[1], default=None)
 
     def transfer(self, direction: str, memory: str = "pinned") -> float | None:
-        """The best rate of a direction (``htod``, ``dtoh``, ``dtod``) in GB/s; ``memory`` does not matter for ``dtod``."""
+        """The best rate of a direction (``htod``, ``dtoh``, ``dtod``) in GB/s; ``memory`` is ignored for ``dtod``."""
         rates = [m.rate for m in self.transfers if m.name == direction and (direction == "dtod" or m.details.get("memory") == memory)]
         return _giga(max(rates, default=None))
 
     def shares(self, work: Work, seconds: float) -> dict[str, float]:
-        """The shares of the known ceilings that a run of ``seconds`` reached, 1 for all; the largest is the bottleneck.
+        """The fractions of the known ceilings that a run of ``seconds`` reached; the largest one is the bottleneck.
 
-        ``arithmetic``, or ``matrix units`` where a product's ceiling is theirs; ``memory``; ``special`` functions, of devices that have
-        a unit for them: a CPU computes them by plain arithmetic. A share above 1 is possible: ``memory`` where the data stays in
-        a cache, ``special`` where polynomials compute some of the functions, so that the unit is left fewer.
+        ``arithmetic``, or ``matrix units`` if a product's ceiling is theirs; ``memory``; ``special`` functions, for devices with a unit for
+        them (a CPU computes them by plain arithmetic). A fraction above 1 is possible: for ``memory`` if the data stays in a cache, for
+        ``special`` if polynomials compute some of the functions instead of the unit.
         """
         arithmetic = self.arithmetic(work.dtype, work.products)
         named = "matrix units" if arithmetic is not None and arithmetic[0] == "mma" else "arithmetic"
@@ -189,7 +188,7 @@ class Ceilings:
 class Work:
     """The work of one run: floating-point operations on elements of ``dtype``, the fewest bytes, special functions (in float32).
 
-    ``products``: the operations are a matrix product's, which matrix units may do.
+    ``products``: the operations are those of a matrix product, which matrix units may perform.
     """
 
     dtype: str
@@ -207,7 +206,7 @@ def work_of(workload: Workload, problem: Problem) -> Work:
 
 @dataclass(frozen=True)
 class Binding:
-    """The ceiling that a run is nearest to, and the share of it that the run reached."""
+    """The ceiling that a run is nearest to, and the fraction of it that the run reached."""
 
     name: str
     share: float
@@ -218,7 +217,7 @@ class Binding:
 
 
 def binding(known: Ceilings | None, work: Work, seconds: float) -> Binding | None:
-    """The ceiling that limits a run of ``seconds``; None where too little is known."""
+    """The ceiling that limits a run of ``seconds``; None if too little is known."""
     if known is None:
         return None
     name, share = max(known.shares(work, seconds).items(), key=lambda item: item[1], default=("", 0.0))
@@ -228,16 +227,17 @@ def binding(known: Ceilings | None, work: Work, seconds: float) -> Binding | Non
 
 
 def stream_bytes(device: DeviceInfo) -> int:
-    """The least bytes of an array with which a stream measures memory and not a cache, as far as the device can hold it."""
+    """The least bytes of an array with which a stream measures memory rather than a cache, if the device can hold it."""
     return min(_BYTES.get(device.kind, BEYOND_CACHES // 2), device.max_allocation // 2, device.global_memory // 8)
 
 
 def through_memory(measured: Measured, device: DeviceInfo) -> bool:
-    """Whether a measurement is of memory and not of a cache: a stream with arrays of ``stream_bytes`` or more, or no stream."""
+    """Whether a measurement is of memory rather than a cache: a stream with arrays of at least ``stream_bytes``, or no stream."""
     n = measured.details.get("n")
     if measured.name not in STREAMS or n is None:
         return True
-    return int(n) * (8 if measured.details.get("dtype") == "float64" else 4) >= stream_bytes(device) - 7  # bytes that fill no element
+    # -7: a remainder smaller than an element
+    return int(n) * (8 if measured.details.get("dtype") == "float64" else 4) >= stream_bytes(device) - 7
 
 
 def load(device: DeviceInfo) -> Ceilings | None:
@@ -263,9 +263,9 @@ def load(device: DeviceInfo) -> Ceilings | None:
 def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -> Ceilings:
     """Add measurements to the stored ones of the device with its present driver; returns all of them.
 
-    Of two measurements of one quantity the faster is stored, because a busy machine only lowers the rate; with ``fresh`` the
-    new one, as where only the stored one was brief. A cache's rate (``through_memory``) is no ceiling and not kept. The file is
-    replaced as a whole, so that a reader never sees half of it. Raises StoreError where it cannot be written.
+    Of two measurements of one quantity the faster is stored, because a busy machine only lowers the rate; with ``fresh`` the new one, which
+    replaces a brief measurement. A cache's rate (see ``through_memory``) is not stored. The file is replaced atomically, so that readers
+    never see a partial file. Raises StoreError if it cannot be written.
     """
     known = load(device)
     merged = {m.key: m for m in (known.measured if known else ())}
@@ -278,7 +278,7 @@ def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -
     try:
         replace_file(path, to_json(ceilings))
     except OSError as error:
-        raise StoreError(f"the ceilings cannot be written to {path}: {error}; set PORTATILE_DATA_DIR to a folder that can") from error
+        raise StoreError(f"the ceilings cannot be written to {path}: {error}; set PORTATILE_DATA_DIR to a writable folder") from error
     return ceilings
 
 

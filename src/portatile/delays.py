@@ -1,4 +1,4 @@
-"""Notices of work that takes seconds and is done once, so that users know why they wait: the command line shows them on a terminal."""
+"""Notices of one-off work that takes seconds, so that users know why they wait: the command line shows them on a terminal."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 def notice(text: str) -> None:
-    """Tell every listener what takes seconds now."""
+    """Tell every listener what now takes seconds."""
     for listener in tuple(_listeners):
         listener(text)

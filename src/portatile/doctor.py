@@ -1,6 +1,6 @@
 """The examination of an installation: what is present, missing or broken, and whether a kernel runs on each device.
 
-``python -m portatile.doctor survey`` and ``python -m portatile.doctor test ID`` are those children; they print JSON.
+Devices are examined in child processes, ``python -m portatile.doctor survey`` and ``python -m portatile.doctor test ID``, which print JSON.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def examine(seconds: float = TEST_SECONDS) -> Examination:
     """Examine everything; each child may take ``seconds``."""
     try:
         open_files.check()
-    except UsageError as error:  # nothing can be asked of devices
+    except UsageError as error:  # devices cannot be queried
         return Examination((), (Finding("broken", "open files", str(error)), *_folders()), {})
     answer = _child(("survey",), seconds, SurveyFindings)
     if isinstance(answer, str):
@@ -129,7 +129,7 @@ def _folders() -> list[Finding]:
 
 
 def _server() -> Finding:
-    """Whether the server that keeps the results answers."""
+    """Whether the server that holds the results answers."""
     try:
         with ResultStore.reader() as store:
             return Finding("ok", "result store", store.place)
@@ -145,27 +145,29 @@ def _store(path: Path) -> Finding:
             "broken", "result store", f"{path}: {error}", f"upgrade portatile, or move {path} away, or set PORTATILE_STORE to another file"
         )
     if damage:
-        if "unable to open" in damage.file:  # where SQLite can make no file beside it
-            return Finding("broken", "result store", f"{path}: {damage}", "set PORTATILE_DATA_DIR to a folder that can be written")
-        return Finding("broken", "result store", f"{path}: {damage}", "portatile doctor --repair keeps all that can be read")
+        if "unable to open" in damage.file:  # SQLite cannot create a file beside it
+            return Finding("broken", "result store", f"{path}: {damage}", "set PORTATILE_DATA_DIR to a writable folder")
+        return Finding("broken", "result store", f"{path}: {damage}", "portatile doctor --repair keeps everything that can be read")
     return Finding("ok", "result store", str(path))
 
 
 def _writable(subject: str, folder: Path, variable: str) -> Finding:
-    """Whether files can be made in ``folder``, or in the nearest folder above it that exists."""
+    """Whether files can be created in ``folder``, or in the nearest existing folder above it."""
     place = next(path for path in (folder, *folder.absolute().parents) if _there(path))
     try:
         with tempfile.TemporaryFile(dir=place):
-            pass  # a disk that is nearly full takes an empty file; one that is read-only is told so, however little is free on it
+            pass  # tests writing before free space: a nearly full disk accepts an empty file, and a read-only one is reported as such
     except OSError as error:
-        return Finding("broken", subject, f"{folder} cannot be written: {error.strerror}", f"set {variable} to a folder that can")
+        return Finding("broken", subject, f"{folder} cannot be written: {error.strerror}", f"set {variable} to a writable folder")
     if settings.full(place):
-        return Finding("broken", subject, f"the disk of {folder} is full", f"set {variable} to a folder on another disk, or make room")
+        return Finding(
+            "broken", subject, f"the disk of {folder} is full", f"set {variable} to a folder on another disk, or free some space"
+        )
     return Finding("ok", subject, str(folder) if place == folder else f"{folder} will be made")
 
 
 def _there(path: Path) -> bool:
-    """Whether a file or folder exists, as far as this user may know."""
+    """Whether a file or folder exists, as far as this user may see."""
     try:
         return path.exists()
     except OSError:
@@ -208,7 +210,7 @@ def _selection() -> list[Finding]:
     try:
         device.get()
     except DeviceNotFoundError as error:
-        return [Finding("broken", "default device", str(error), "mend or unset PORTATILE_DEVICE and PYOPENCL_CTX")]
+        return [Finding("broken", "default device", str(error), "correct or unset PORTATILE_DEVICE and PYOPENCL_CTX")]
     return []
 
 
@@ -227,5 +229,5 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    processes.end_with_parent()  # a driver that hangs would go on without it
+    processes.end_with_parent()  # a hanging driver would otherwise outlive the parent
     sys.exit(_main(sys.argv[1:]))

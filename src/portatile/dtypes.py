@@ -1,4 +1,4 @@
-"""Element types by name: how kernels store and calculate with them, how they round, and NumPy's type of each."""
+"""Element types by name: how kernels store and compute with them, how they round, and NumPy's dtype for each."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from portatile.errors import ArgumentError
 class Element:
     """One element type.
 
-    ``stored``: OpenCL C's type of a component in memory; types that devices may lack are kept as unsigned integers of their bits.
-    ``real``: the type that components are multiplied and added in. ``unit``: half the distance from 1 to the next number (0 for
-    integers, which do not round). ``normal``: the smallest normal number.
+    ``stored``: OpenCL C's type of a component in memory; types that devices may lack are stored as unsigned integers of their bits.
+    ``real``: the type in which components are multiplied and added. ``unit``: the unit roundoff, half the distance from 1 to the next
+    number (0 for integers, which do not round). ``normal``: the smallest normal number.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Element:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """NumPy's type; that of ml_dtypes for bfloat16 and the types of eight bits."""
+        """NumPy's dtype; that of ml_dtypes for bfloat16 and eight-bit floats."""
         return numpy_type(self.name)
 
 
@@ -53,9 +53,10 @@ ELEMENTS: Mapping[str, Element] = {
         Element("int32", 4, "uint", "uint", 0.0, 0.0),
     )
 }
-"""tfloat32 are float32 in memory, of which a device's units may multiply ten bits of the fraction, the others cut off.
+"""tfloat32 is float32 in memory, of whose fraction a device's units may multiply only the leading ten bits.
 
-Sums of int8 are formed modulo 2**32, as unsigned integers, whose overflow C defines."""
+Sums of int8 are formed modulo 2**32 in unsigned integers, whose overflow is defined in C.
+"""
 
 RESULTS: Mapping[str, tuple[str, ...]] = {
     "float32": ("float32",),
@@ -69,20 +70,20 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
     "float8_e4m3fn": ("float32", "float16", "bfloat16"),
     "float8_e5m2": ("float32", "float16", "bfloat16"),
 }
-"""The types that a product of matrices of one type may have, the usual one first."""
+"""The result dtypes of products by operand dtype, the default first."""
 
 REMAINDERS = "int8:int8"
-"""Of products of int8 whose sums become remainders, a byte each, which only workloads ask for: see ``gemm_residues``."""
+"""Products of int8 whose sums become remainders of one byte, which only workloads ask for: see ``gemm_residues``."""
 HELD = {"tfloat32": "float32"}
-"""Types of products whose operands are arrays of another type."""
+"""Dtypes of products whose operands are arrays of another dtype."""
 _REALS = {"float": "float32", "double": "float64", "uint": "uint32"}
 
 
 @dataclass(frozen=True)
 class ProductTypes:
-    """The types of a product: of its operands and of its result.
+    """The dtypes of a product: of its operands and of its result.
 
-    A problem's dtype names them: ``float16`` alone where the result has the usual type, else ``float16:float32``.
+    A problem's dtype names them: ``float16`` alone if the result has the default dtype, else ``float16:float32``.
     """
 
     operand: Element
@@ -90,7 +91,7 @@ class ProductTypes:
 
     @property
     def plain(self) -> bool:
-        """Whether kernels calculate with the operands as they lie in memory: float32 and float64."""
+        """Whether kernels compute with the operands as stored: float32 and float64."""
         return self.operand.name in ("float32", "float64", "tfloat32")
 
     @property
@@ -105,48 +106,48 @@ class ProductTypes:
 
     @property
     def real(self) -> str:
-        """The dtype of the sums, of a component each: float32, float64 or uint32."""
+        """The dtype of one component of the sums: float32, float64 or uint32."""
         return _REALS[self.operand.real]
 
     @property
     def scalar(self) -> str:
-        """The dtype of the factors alpha and beta: that of the sums, or of complex operands; float32 where integers become floats."""
+        """The dtype of the factors alpha and beta: that of the sums, or of complex operands; float32 if integer sums become floats."""
         if self.real == "uint32":
             return "int32" if self.result.real == "uint" else "float32"
         return self.operand.name if self.complex else self.real
 
 
 COMPLEX = ("float32", "float64", "complex64", "complex128")
-"""The types of the other routines of the BLAS."""
+"""The dtypes of the other BLAS routines."""
 PRODUCTS: tuple[str, ...] = tuple(
     operand if result == results[0] else f"{operand}:{result}" for operand, results in RESULTS.items() for result in results
 )
-"""The dtypes of products: float32 and float64 first."""
+"""The dtypes of products, float32 and float64 first."""
 
 
 @lru_cache(maxsize=256)
 def product(dtype: str) -> ProductTypes:
-    """The types that a problem's dtype names; raises ArgumentError for others."""
+    """The dtypes that a problem's dtype names; raises ArgumentError for an unknown one."""
     operand, _, result = dtype.partition(":")
     if operand not in RESULTS or (result and result not in RESULTS[operand] and dtype != REMAINDERS):
-        raise ArgumentError(f"{dtype!r} is no type of a product; there are {', '.join(PRODUCTS)}")
+        raise ArgumentError(f"{dtype!r} is not a dtype of products; known are {', '.join(PRODUCTS)}")
     return ProductTypes(ELEMENTS[operand], ELEMENTS[result or RESULTS[operand][0]])
 
 
 @lru_cache(maxsize=256)
 def product_name(operand: str, result: str) -> str:
-    """The dtype of a problem whose operands and result have these types; raises ArgumentError where no product has them."""
+    """The dtype of a problem whose operands and result have these dtypes; raises ArgumentError if there is no such product."""
     known = RESULTS.get(operand, ())
     if result not in known:
         has = f"{', '.join(known)}; pass out= or dtype= of one of these" if known else "none"
-        raise ArgumentError(f"a product of {operand} has no result of type {result}; it has {has}")
+        raise ArgumentError(f"a product of {operand} has no result of dtype {result}; it has {has}")
     return operand if result == known[0] else f"{operand}:{result}"
 
 
 def named(dtype: Any) -> str:
-    """The name of a type of elements that a user wrote: a name, NumPy's or ml_dtypes' type, PyTorch's ``torch.float16``.
+    """The name of an element type as a user may write it: a name, a dtype of NumPy or ml_dtypes, PyTorch's ``torch.float16``.
 
-    Raises ArgumentError for what is none.
+    Raises ArgumentError for anything else.
     """
     text = dtype if isinstance(dtype, str) else str(dtype)
     last = text.rpartition(".")[2]
@@ -155,22 +156,22 @@ def named(dtype: Any) -> str:
     try:
         return str(np.dtype(dtype).name)
     except TypeError:
-        raise ArgumentError(f"dtype={dtype!r} is no type of elements; write for example 'float32'") from None
+        raise ArgumentError(f"dtype={dtype!r} is not an element type; write for example 'float32'") from None
 
 
 @lru_cache(maxsize=256)
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The name of NumPy's type of elements; empty for foreign byte order. To ask a type for it takes 3 us."""
+    """The name of a NumPy dtype; empty for foreign byte order. Cached, because dtype.name takes 3 us."""
     return dtype.name if dtype.isnative else ""
 
 
 @cache
 def numpy_type(name: str) -> np.dtype[Any]:
-    """NumPy's type of that name, or that of ml_dtypes."""
+    """NumPy's dtype with that name, or that of ml_dtypes."""
     try:
         return np.dtype(HELD.get(name, name))
     except TypeError:
-        import ml_dtypes  # registers its types with NumPy
+        import ml_dtypes  # registers its dtypes with NumPy
 
         dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return dtype
@@ -182,13 +183,13 @@ def itemsize(dtype: str) -> int:
 
 
 def factor(dtype: str, value: complex) -> complex:
-    """A factor as kernels of a product of this dtype have it: rounded to the type of its factors."""
+    """A factor as kernels of a product of this dtype use it: rounded to the dtype of the factors."""
     rounded: complex = np.dtype(product(dtype).scalar).type(value).item()
     return rounded
 
 
 def strided(array: NDArray[Any], shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool | None = None) -> NDArray[Any]:
-    """NumPy's ``as_strided``, also for types that it does not know; ``strides`` in bytes."""
+    """NumPy's ``as_strided``, also for dtypes that NumPy does not know; ``strides`` in bytes."""
     if array.dtype.kind != "V" and array.dtype.name in ("float32", "float64"):
         return as_strided(array, shape, strides, writeable=array.flags.writeable if writeable is None else writeable)
     stand_in = array.view(f"V{array.dtype.itemsize}")

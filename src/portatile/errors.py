@@ -21,7 +21,7 @@ from difflib import get_close_matches
 
 
 def reason(error: Exception) -> str:
-    """The message of an exception, without the number and file name that an OSError adds."""
+    """The message of an exception, without the errno and file name that an OSError adds."""
     return str(getattr(error, "strerror", None) or error)
 
 
@@ -38,7 +38,7 @@ class ArgumentError(UsageError, ValueError):
 
 
 class CastError(ArgumentError, TypeError):
-    """An output has a dtype that NumPy's rules do not cast the result to."""
+    """An output has a dtype to which NumPy does not cast the result."""
 
 
 class UnknownNameError(UsageError, LookupError):
@@ -72,7 +72,7 @@ class StoreError(UsageError):
 
 
 class CompileError(PortatileError):
-    """A kernel does not build. ``log`` holds the compiler's messages with the user's file and lines."""
+    """Kernel text that does not compile. ``log`` holds the compiler's messages with the user's file and lines."""
 
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(f"{message}\n{log}".rstrip())
@@ -83,7 +83,7 @@ class CompileError(PortatileError):
 
 
 class LaunchError(PortatileError):
-    """A kernel cannot be launched: work-group too large, too much local memory, wrong arguments."""
+    """A kernel that cannot be launched: work-group too large, too much local memory, wrong arguments."""
 
 
 class DeviceError(PortatileError):

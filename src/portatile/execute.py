@@ -1,11 +1,11 @@
-"""Run a Plan: the one executor, for tuning and for use, so that what was tuned is what runs.
+"""Runs a Plan: the one executor, for tuning and for use, so that what was tuned is what runs.
 
-There are four ways to run the same launches, each with less work for the host than the one before:
+There are four ways to run the same launches, each with less host time than the one before:
 
 - ``run`` sets every argument and queues every launch.
-- From the third run on, ``run`` uses kernel objects of its own that keep their arguments (a ``Repeat``), where the back end has them.
-- ``launches`` gives the launches of a run whose arguments are all known, for callers that queue them themselves.
-- ``ready`` packs the arguments for the driver once, with gaps, and ``rerun`` fills the gaps with addresses and numbers.
+- From the third run on, ``run`` uses separate kernel objects that keep their arguments (a ``Repeat``), where the back end has them.
+- ``launches`` returns the launches of a run whose arguments are all known, for callers that queue them themselves.
+- ``ready`` packs the arguments for the driver once, with slots, and ``rerun`` fills the slots with addresses and numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from portatile.records import Binary, Launch, Plan, Resources, Source, Temporary
 from portatile.verify import POISON_BYTE, Verdict, worst, zeros_verdict
 from portatile.workspaces import Workspaces, round_up
 
-_REPEATED = 3  # the run from which launches use kernel objects of their own: making these takes longer than a few runs save
+_REPEATED = 3  # the first run that uses separate kernel objects: making these takes longer than they save in a few runs
 
 
 class Executable:
@@ -36,12 +36,12 @@ class Executable:
 
     - ``build``: compiles a Source for the device, or finds it in the cache.
     - ``guard``: every temporary is poisoned and lies between canaries, which ``check_temporaries`` inspects.
-    - ``modules``: loaded modules that executables share. Each executable keeps those that it runs; they are unloaded by whoever made
+    - ``modules``: loaded modules that executables share. Each executable keeps those that it runs alive; they are unloaded by whoever made
       the mapping, or with the last executable.
     - ``workspaces``: memory for temporaries that executables share; not together with ``guard``.
-    - ``instead``: makes the executable that runs where there is no memory for the temporaries.
+    - ``instead``: makes the executable that runs if there is not enough memory for the temporaries.
 
-    Temporaries belong to the queue that uses them: on an in-order queue one run's workspace is the next one's.
+    Temporaries belong to the queue that uses them: on an in-order queue consecutive runs can share one workspace.
     """
 
     def __init__(
@@ -65,10 +65,11 @@ class Executable:
         self._guards: WeakKeyDictionary[Queue, dict[str, GuardedMemory]] = WeakKeyDictionary()
         self._common = workspaces
         self._instead = instead
-        self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = WeakKeyDictionary()  # what ``ready`` got, for ``instead``
+        # the arguments of ``ready``, for ``instead``
+        self._places: WeakKeyDictionary[Ready, tuple[Mapping[str, int], int]] = WeakKeyDictionary()
         self._steps: list[LoadedLaunch] = []
         self._runs = 0
-        self._repeat: tuple[Repeat, tuple[str, ...]] | None = None  # with the names of the values that each run brings
+        self._repeat: tuple[Repeat, tuple[str, ...]] | None = None  # with the names of the values that each run passes
         self._values = GapValues(device)
         self.resources: dict[str, Resources] = {}
         for step in plan.steps:
@@ -79,7 +80,7 @@ class Executable:
     def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None) -> None:
         """Queue every launch in order; does not wait. ``operands`` binds the plan's buffers, ``scalars`` its scalars.
 
-        ``events`` takes the launches' events where the queue makes them.
+        ``events`` receives the launches' events if the queue makes them.
         """
         if not self.plan.temporaries:
             self._launch(queue, operands, scalars, events)
@@ -100,9 +101,9 @@ class Executable:
                     self._common.users -= 1
 
     def launches(self, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> list[BoundLaunch] | None:
-        """The launches of ``run``, to be queued any number of times; None where they take more than memory and numbers.
+        """The launches of ``run``, to be queued any number of times; None if they take anything but memory and numbers.
 
-        None also for a plan with temporaries, whose memory may be another one in the next run.
+        None also for a plan with temporaries, whose memory may differ in the next run.
         """
         if self.plan.temporaries:
             return None
@@ -117,10 +118,10 @@ class Executable:
         return launches
 
     def ready(self, values: Mapping[str, int], count: int) -> Ready | None:
-        """The launches with their arguments packed, for ``rerun``. None where the back end cannot pack them.
+        """The launches with their arguments packed, for ``rerun``. None if the back end cannot pack them.
 
-        ``values`` gives the place of each operand and scalar among the ``count`` values of a rerun. Only addresses, tensor maps, real
-        numbers, and whole ones of 32 bits can be packed.
+        ``values`` gives the index of each operand and scalar among the ``count`` values of a rerun. Only addresses, tensor maps, real
+        numbers and 32-bit integers can be packed.
         """
         places = {**values, **{temporary.name: count + place for place, temporary in enumerate(self.plan.temporaries)}}
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
@@ -139,7 +140,8 @@ class Executable:
         return ready
 
     def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> bool:
-        """Run what ``ready`` returned, with new addresses and numbers in ``values``; whether it ran as one command, as ``Ready.run`` says.
+        """Run what ``ready`` returned, with new addresses and numbers in ``values``; returns whether it ran as one graph, as ``Ready.run``
+        does.
 
         ``borrows``: the addresses belong to memory of the device itself, not to other libraries' arrays.
         """
@@ -160,7 +162,7 @@ class Executable:
             raise
 
     def replay(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> Callable[[], bool] | None:
-        """As ``Ready.replay``, of a ``rerun`` with these values: it returns False as soon as the workspace is another one."""
+        """As ``Ready.replay``, for a ``rerun`` with these values; its function returns False once the workspace has been replaced."""
         if not self.plan.temporaries:
             return ready.replay(queue, values, borrows)
         kept = self._workspaces
@@ -173,12 +175,12 @@ class Executable:
         return lambda: kept.get(queue) is workspace and again()
 
     def _rerun_instead(self, planned: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
-        """Run the executable that needs less memory, with the values of this one's run."""
+        """Run the executable that needs less memory, with the values of this executable's run."""
         assert self._instead is not None
         other, (places, count) = self._instead(), self._places[planned]
         ready = other.ready(places, count)
         if ready is None:
-            raise DeviceError(f"{self.device.info.id} has no memory for the workspace of this computation")
+            raise DeviceError(f"{self.device.info.id} does not have enough memory for the workspace of this computation")
         other.rerun(ready, queue, values, borrows)
 
     def _launch(
@@ -209,7 +211,7 @@ class Executable:
             raise
 
     def _repeat_launches(self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float]) -> bool:
-        """Run launches that ran before through the ``Repeat``; false, with nothing queued, where the back end or the queue has none."""
+        """Run repeated launches through the ``Repeat``; False, with nothing queued, if the back end or the queue has none."""
         if self._repeat is None:
             self._runs += 1
             if self._runs == _REPEATED:
@@ -222,7 +224,7 @@ class Executable:
     def _repeated(self, memories: Mapping[str, Memory]) -> tuple[Repeat, tuple[str, ...]] | None:
         """The launches that ``_repeat_launches`` runs, and the names of the values that they take in each run, as in this one.
 
-        None where these are more than memory, tensor maps and numbers: images, say.
+        None if these are not only memory, tensor maps and numbers, but for example images.
         """
         if any(isinstance(memory, Image) for memory in memories.values()):
             return None
@@ -239,7 +241,7 @@ class Executable:
         return None if repeat is None else (repeat, tuple(names))
 
     def check_temporaries(self, queue: Queue) -> Verdict:
-        """Whether the canaries around the temporaries are alive, and zeros where they must be; waits for the queue."""
+        """Whether the canaries around the temporaries are intact, and zeroed temporaries hold zeros; waits for the queue."""
         verdicts = []
         for temporary in self.plan.temporaries:
             guard = self._guards.get(queue, {}).get(temporary.name)
@@ -273,7 +275,7 @@ class Executable:
             self._modules.clear()
 
     def give_up(self, queue: Queue) -> None:
-        """Use the workspace of a queue no longer: the next run asks for another."""
+        """Stop using the workspace of a queue: the next run asks for another."""
         self._workspaces.pop(queue, None)
 
     def __enter__(self) -> Executable:
@@ -283,7 +285,7 @@ class Executable:
         self.release()
 
     def _discard_zeroed(self, queue: Queue) -> None:
-        """Give up zeroed temporaries after a run that failed, which may have left something else there; the next run zeroes new ones."""
+        """Discard zeroed temporaries after a failed run, which may have left other values there; the next run zeroes new ones."""
         if any(temporary.zeroed for temporary in self.plan.temporaries):
             own = self._workspaces.pop(queue, {})
             queue.forget_graph()
@@ -306,14 +308,14 @@ class Executable:
         constants: list[Any] = [constant for _, _, constant in slots]
         gaps = tuple((place, name, kind, form) for place, (name, kind, form) in enumerate(slots) if kind is not None)
         kernel = module.kernel(step.kernel)
-        if kernel.name not in self.resources and kernel.resources.registers >= 0:  # the driver assembled it when it was loaded
+        if kernel.name not in self.resources and kernel.resources.registers >= 0:  # the driver compiled it when it was loaded
             self.resources[kernel.name] = kernel.resources
         return kernel, step.global_size, step.local_size, constants, gaps
 
     def _in_graph(self, queue: Queue) -> dict[str, Memory]:
-        """A workspace that belongs to the graph which the queue captures."""
+        """A workspace that belongs to the graph that the queue captures."""
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
-            raise UsageError("this computation takes an image as its workspace, which cannot be captured into a graph")
+            raise UsageError("this computation needs an image as its workspace, which cannot be captured into a graph")
         return {
             temporary.name: queue.of_graph(
                 (place, temporary.exact and temporary.nbytes), max(round_up(temporary.nbytes), 4), temporary.zeroed
@@ -322,7 +324,7 @@ class Executable:
         }
 
     def _workspace(self, queue: Queue) -> dict[str, Memory] | None:
-        """Allocate the workspace of a queue; None where there is no memory for it, and ``instead`` can run."""
+        """Allocate the workspace of a queue; None if there is not enough memory for it and ``instead`` can run."""
         try:
             workspace = self._allocate(queue) if self._common is None else self._common.give(self, queue)
         except DeviceError:

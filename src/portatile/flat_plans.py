@@ -1,4 +1,4 @@
-"""Flat plans: every call of another computation replaced by its launches."""
+"""Flat plans: every call of another problem is replaced by its launches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from portatile.records import Arg, Call, Launch, Plan, Problem, Source, Temporar
 def flatten(plan: Plan, resolve: Callable[[Problem], Plan]) -> Plan:
     """The plan with every Call replaced by the launches of the plan that ``resolve`` finds for it.
 
-    Calls run one after another, so their temporaries share memory: each place holds the largest that any call needs.
+    Calls run one after another, so their temporaries share memory: each index in the list holds the largest temporary that any call needs
+    there.
     """
     steps: list[Launch] = []
     shared: dict[str, Temporary] = {}
@@ -30,7 +31,7 @@ def flatten(plan: Plan, resolve: Callable[[Problem], Plan]) -> Plan:
 
 
 def _share(temporary: Temporary, place: int, shared: dict[str, Temporary]) -> str:
-    """The name under which a callee's temporary lives in the caller."""
+    """The name in the caller of a callee's temporary."""
     if temporary.kind == "image":
         name = f"call/{temporary.width}x{temporary.height}x{temporary.channels}:{temporary.dtype}/{place}"
     else:
@@ -42,7 +43,7 @@ def _share(temporary: Temporary, place: int, shared: dict[str, Temporary]) -> st
 
 
 def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
-    """A callee's launch with its operands, temporaries and scalars under the caller's names."""
+    """A callee's launch with the caller's names of operands, temporaries and scalars."""
 
     def bind(arg: Arg) -> Arg:
         if arg.kind in ("buffer", "image", "view", "tensor_map"):

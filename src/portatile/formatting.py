@@ -1,4 +1,4 @@
-"""Numbers and names as people read them: times, rates, shares, sizes."""
+"""Formatting of numbers and names for people: times, rates, percentages, sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def spelled(values: Mapping[str, object]) -> str:
 
 def duration(seconds: float) -> str:
     """A time with three digits: ``31.9 us``."""
-    for limit, scale, unit in ((0.9995e-3, 1e6, "us"), (0.9995, 1e3, "ms")):  # above them three digits would round to 1e+03
+    for limit, scale, unit in ((0.9995e-3, 1e6, "us"), (0.9995, 1e3, "ms")):  # above these limits three digits would round to 1e+03
         if seconds < limit:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds:.3g} s" if seconds < 999.5 else f"{seconds:.0f} s"
@@ -25,7 +25,7 @@ def rate(value: float, unit: str) -> str:
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """A share of one as people write it: ``86 %``; ``?`` where it is not known."""
+    """A fraction as a percentage: ``86 %``; ``?`` if it is unknown."""
     if share is None or math.isnan(share):
         return "?"
-    return f"{round(100 * share, decimals) + 0.0:.{decimals}f} %"  # + 0.0: no "-0"
+    return f"{round(100 * share, decimals) + 0.0:.{decimals}f} %"  # + 0.0 avoids "-0"

@@ -1,4 +1,4 @@
-"""Device memory between two canaries, which reveal a kernel that writes before or behind its array."""
+"""Device memory between two canaries, which reveal a kernel that writes before or after its array."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from portatile.device.base import PART_ALIGNMENT, Device, Memory, Queue
 from portatile.verify import GUARD_WORD
 
 MARGIN = 256 * PART_ALIGNMENT
-"""Bytes of a wide canary: the reach in which writes outside of an array are certainly found."""
+"""Bytes of a wide canary: the range in which writes outside of an array are certainly detected."""
 
 
 class GuardedMemory:
     """``nbytes`` of device memory, ``memory``, with ``margin`` bytes of canary on either side, which ``queue`` writes.
 
-    The canary, ``word`` over and over, begins behind the memory at its first byte past the end. ``margin`` must be a multiple of
+    The canary consists of repetitions of ``word`` and begins at the first byte past the memory's end. ``margin`` must be a multiple of
     ``device.base.PART_ALIGNMENT``.
     """
 
@@ -29,14 +29,14 @@ class GuardedMemory:
         self.memory: Memory = device.part(self._whole, margin, nbytes)
 
     def restore(self, queue: Queue) -> None:
-        """Queue commands that write the canaries anew, and the memory's last three bytes where they are not a whole word."""
-        behind = self.margin + self.nbytes // 4 * 4  # fills are of whole words
+        """Queue commands that rewrite the canaries, and the memory's last bytes (up to three) if they are not a whole word."""
+        behind = self.margin + self.nbytes // 4 * 4  # fills write whole words
         queue.fill(self._whole, self._word, 0, self.margin)
         queue.fill(self._whole, self._word, behind, self._whole.nbytes - behind)
 
     def changed(self, queue: Queue, reach: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The bytes of the canaries that changed: distances before the memory's first byte (1 is next to it), and behind its end (0 is next
-        to it). ``reach``: examine only so many bytes on either side, at least 4. Waits for the queue.
+        """The bytes of the canaries that changed: distances before the memory's first byte (1 is adjacent), and after its end (0 is
+        adjacent). ``reach``: examine only this many bytes on either side, at least 4. Waits for the queue.
         """
         reach, odd = self.margin if reach is None else min(reach, self.margin), self.nbytes % 4
         before, behind = np.empty(reach, np.uint8), np.empty(odd + reach, np.uint8)
@@ -45,7 +45,7 @@ class GuardedMemory:
         return reach - self._differing(before, 0), self._differing(behind[odd:], odd)
 
     def out_of_bounds(self, queue: Queue, name: str, itemsize: int, reach: int | None = None) -> str | None:
-        """A message about a kernel's writes outside of the memory called ``name``, in elements of ``itemsize`` bytes; None where there are
+        """A message about a kernel's writes outside of the memory called ``name``, in elements of ``itemsize`` bytes; None if there are
         none.
 
         ``reach``: as for ``changed``.
@@ -62,7 +62,7 @@ class GuardedMemory:
         return f"wrote {' and '.join(complaints)}, which has {self.nbytes // itemsize}" if complaints else None
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self.memory.release()
         self._whole.release()
 
@@ -73,9 +73,9 @@ class GuardedMemory:
         self.release()
 
     def _differing(self, raw: NDArray[np.uint8], phase: int) -> NDArray[Any]:
-        """Places that do not hold the canary, whose first byte is its word's byte number ``phase``."""
+        """The indices of bytes that do not hold the canary, whose first byte is byte number ``phase`` of its word."""
         if phase == 0 and raw.size % 4 == 0 and not np.any(raw.view("<u4") != int.from_bytes(self._word, "little")):
-            return np.empty(0, np.intp)  # as nearly always, in a tenth of the time
+            return np.empty(0, np.intp)  # nearly always, and ten times faster
         word = np.roll(np.frombuffer(self._word, np.uint8), -phase)
         expected = np.tile(word, -(-raw.size // word.size))[: raw.size]  # numpy.resize takes 300 times as long
         return np.flatnonzero(raw != expected)

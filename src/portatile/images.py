@@ -1,4 +1,4 @@
-"""Images and samplers, the same for every back end: type, shape and pixels of an image, and how it is read."""
+"""Images and samplers for all back ends: the type, shape and pixels of an image, and how it is read."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LARGEST = 2**31 - 1
 class ImageForm:
     """An image of ``type`` whose pixels are a C-contiguous host array of ``shape`` and ``dtype``.
 
-    ``shape`` is (width, channels), (layers, width, channels), (height, width, channels) or (depth or layers, height, width,
-    channels), with 1, 2 or 4 channels. ``normalized``: integers of 8 or 16 bits that kernels read as fractions, for instance 255 as 1.0.
-    Raises LaunchError for an image that no device supports.
+    ``shape`` is (width, channels), (layers, width, channels), (height, width, channels) or (depth or layers, height, width, channels), with
+    1, 2 or 4 channels. ``normalized``: 8- or 16-bit integers that kernels read as fractions, for example 255 as 1.0. Raises LaunchError for
+    an image that no device supports.
 
     Examples:
         >>> form = ImageForm("image3d_t", (4, 8, 16, 1))
@@ -47,7 +47,7 @@ class ImageForm:
 
     def __post_init__(self) -> None:
         if self.type not in get_args(ImageType):
-            raise LaunchError(f"there is no image type {self.type!r}; there are {', '.join(get_args(ImageType))}")
+            raise LaunchError(f"{self.type!r} is not an image type; known are {', '.join(get_args(ImageType))}")
         dimensions = _DIMENSIONS[self.type]
         if len(self.shape) != len(dimensions) + 1:
             raise LaunchError(f"an {self.type} has the shape ({', '.join(dimensions)}, channels), not {self.shape}")
@@ -60,12 +60,12 @@ class ImageForm:
 
     @staticmethod
     def axes(kind: ImageType) -> int:
-        """The number of axes of the host array, with that of the channels."""
+        """The number of axes of the host array, including the channels."""
         return len(_DIMENSIONS[kind]) + 1
 
     @property
     def channels(self) -> int:
-        """Numbers in a pixel."""
+        """Components of a pixel."""
         return self.shape[-1]
 
     @property
@@ -75,12 +75,12 @@ class ImageForm:
 
     @property
     def height(self) -> int:
-        """Rows; 1 for images of one dimension."""
+        """Rows; 1 for one-dimensional images."""
         return self.shape[-3] if "height" in _DIMENSIONS[self.type] else 1
 
     @property
     def depth(self) -> int:
-        """Planes of an image of three dimensions, layers of an array; else 1."""
+        """Planes of a three-dimensional image, layers of an array; else 1."""
         return self.shape[0] if {"depth", "layers"} & set(_DIMENSIONS[self.type]) else 1
 
     @property
@@ -100,7 +100,7 @@ class ImageForm:
 
     @property
     def code(self) -> int:
-        """Channels, bytes of one and their kind as the CUDA prelude reads them, in the bytes from the lowest."""
+        """Number, size in bytes and kind of the channels as the CUDA prelude reads them, one byte each from the lowest on."""
         dtype = np.dtype(self.dtype)
         kind = {"f": 1, "i": 2, "u": 3}[dtype.kind] if not self.normalized else {"u": 4, "i": 5}[dtype.kind]
         return self.channels | dtype.itemsize << 8 | kind << 16
@@ -116,14 +116,14 @@ _ADDRESSING: dict[Addressing, int] = {
     "clamp": 4,
     "repeat": 6,
     "mirror": 8,
-}  # OpenCL C's CLK_ADDRESS_ of the CUDA prelude
+}  # CLK_ADDRESS_ constants of the CUDA prelude
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """A ``sampler_t`` argument: beyond the image the edge (``edge``), zero (``clamp``), its repetition or its mirror image.
+    """A ``sampler_t`` argument. Reads beyond the image give its edge (``edge``), zero (``clamp``), its repetition or its mirror image.
 
-    ``linear`` weighs neighbours; ``normalized`` coordinates run from 0 to 1, which ``repeat`` and ``mirror`` need.
+    ``linear`` interpolates; ``normalized`` coordinates run from 0 to 1, as ``repeat`` and ``mirror`` require.
 
     Examples:
         >>> Sampler("edge", linear=True).bits
@@ -138,7 +138,7 @@ class Sampler:
         if self.addressing not in _ADDRESSING:
             raise LaunchError(f"a sampler's addressing is {', '.join(_ADDRESSING)}, not {self.addressing!r}")
         if self.addressing in ("repeat", "mirror") and not self.normalized:
-            raise LaunchError(f"addressing {self.addressing!r} takes normalized coordinates: Sampler({self.addressing!r}, normalized=True)")
+            raise LaunchError(f"addressing {self.addressing!r} needs normalized coordinates: Sampler({self.addressing!r}, normalized=True)")
 
     @property
     def bits(self) -> int:
@@ -147,15 +147,15 @@ class Sampler:
 
     @classmethod
     def of_bits(cls, bits: int) -> Sampler:
-        """The sampler whose ``bits`` these are."""
+        """The sampler with these ``bits``."""
         addressing = next(name for name, value in _ADDRESSING.items() if value == bits & 14)
         return cls(addressing, linear=bool(bits & 16), normalized=bool(bits & 1))
 
 
 def check_view(form: ImageForm, nbytes: int, widest: int, device: str) -> None:
-    """Raise LaunchError or ArgumentError where ``nbytes`` of a buffer cannot be shown as ``form``; ``widest``: pixels, or 0 for none."""
+    """Raise LaunchError or ArgumentError if ``nbytes`` of a buffer cannot be read as ``form``; ``widest``: pixels, or 0 if unsupported."""
     if form.type != "image1d_buffer_t":
-        raise LaunchError(f"memory is shown as an image1d_buffer_t, not as an {form.type}")
+        raise LaunchError(f"memory can be read as an image1d_buffer_t, not as an {form.type}")
     if form.nbytes > nbytes:
         raise ArgumentError(f"an {form} takes {form.nbytes} bytes, the memory has {nbytes}")
     if form.width > widest:
@@ -163,7 +163,7 @@ def check_view(form: ImageForm, nbytes: int, widest: int, device: str) -> None:
 
 
 def check_form(entry: Entry, index: int, form: ImageForm) -> None:
-    """Raise LaunchError where the kernel declares its parameter as another image type; what no dialect described is not known."""
+    """Raise LaunchError if the kernel declares its parameter as another image type, where its parameters are known."""
     if index < len(entry.parameters):
         declared = entry.parameters[index]
         if declared.type.startswith("image") and declared.type != form.type:

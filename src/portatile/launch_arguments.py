@@ -13,9 +13,9 @@ from portatile.records import Arg, Size3, TensorMap
 
 # Plain tuples, because every run unpacks them, which takes several times as long for a NamedTuple.
 Gap = tuple[int, str, type, object]
-"""An argument that each run brings: its place and name, its kind as of ``constant_or_gap``, and the form of an image or a tensor map."""
+"""An argument that each run passes: its index and name, its kind as in ``constant_or_gap``, and the form of an image or tensor map."""
 LoadedLaunch = tuple[LoadedKernel, Size3, Size3, list[Any], tuple[Gap, ...]]
-"""A loaded launch: kernel, global and local size, a value for every argument, and the gaps in which each run puts its own values."""
+"""A loaded launch: kernel, global and local size, a value for every argument, and the gaps that each run fills."""
 BoundLaunch = tuple[LoadedKernel, Size3, Size3, list[Any]]
 """Kernel, sizes and arguments, as ``Queue.launch`` takes them."""
 
@@ -23,8 +23,8 @@ BoundLaunch = tuple[LoadedKernel, Size3, Size3, list[Any]]
 def constant_or_gap(arg: Arg) -> tuple[str, type | None, object]:
     """The name of an argument, its kind, and its constant value or form.
 
-    The kind is Memory for an operand, ImageForm for an operand that is read through an image of that form, TensorMap for one that the TMA
-    reads, a NumPy type for a scalar of the caller, and None for a constant.
+    The kind is Memory for an operand, ImageForm for an operand that is read through an image, TensorMap for one that the TMA reads, a NumPy
+    type for a scalar of the caller, and None for a constant.
     """
     if arg.kind in ("buffer", "image"):
         return arg.name, Memory, None
@@ -43,32 +43,30 @@ def constant_or_gap(arg: Arg) -> tuple[str, type | None, object]:
 
 
 class GapValues:
-    """What fills the gaps of one plan's launches and is not plain memory; kept where the next run needs the same."""
+    """The values other than plain memory that fill the gaps of one plan's launches; kept for the next run if that needs the same."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self.numbers: dict[str, tuple[object, np.generic]] = {}
-        """The last value of each scalar, and the kernel's form of it."""
-        self._maps: dict[int, tuple[int, np.void]] = {}  # by the identity of a TensorMap: the address of the last map, and the map
+        """The last value of each scalar, and its conversion to the kernel's type."""
+        self._maps: dict[int, tuple[int, np.void]] = {}  # by the identity of a TensorMap: the last address, and its map
 
     def image(self, queue: Queue, memory: Memory, form: Any) -> Image:
-        """The image over ``memory``; one that is a copy is written first."""
+        """The image over ``memory``; an image that is a copy is updated first."""
         image = self._device.image_over(memory, form)
         if image.copied:
             queue.copy(image, memory, image.nbytes)
         return image
 
     def number(self, name: str, value: float, kind: type) -> Any:
-        """A scalar of the caller in the kernel's type. That of a float is kept: the same object is the same number, which a queue need not
-        set again.
-        """
+        """A scalar of the caller in the kernel's type. Floats are cached: a queue need not set the same object again."""
         number = kind(value)
         if type(value) is float:
             self.numbers[name] = value, number
         return number
 
     def tensor_map(self, memory: Memory, form: Any) -> Any:
-        """The map of a matrix in ``memory``, made anew only where that has another address than in the last run."""
+        """The map of a matrix in ``memory``, made again only if the address differs from the last run's."""
         address = memory.handle
         if type(address) is not int:
             return self._device.tensor_map(memory, form)

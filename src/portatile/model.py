@@ -1,6 +1,6 @@
-"""The model of a configuration before it is run: what cannot run, what cannot be fast, and a lower bound of the time.
+"""A performance model of configurations before they run: what cannot run, what cannot be fast, and a lower bound of the time.
 
-Limits of NVIDIA's devices are those of the table of technical specifications per compute capability in the CUDA programming guide.
+Limits of NVIDIA's devices are from the table of technical specifications per compute capability in the CUDA programming guide.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from portatile.records import DeviceInfo, Launch, Plan, Resources
 ON_PAPER = "on paper"
 COMPILED = "once compiled"
 SLOW = "early stop"
-"""The prefixes of a trial's message if the model rejected it before or after compiling, or if it was stopped early."""
+"""The prefixes of a trial's message if the model rejected it before or after compiling, or if its timing was stopped early."""
 
 SPILLS = 256
-"""Bytes of spills (stored and loaded, per work-item) from which a kernel is rejected if another does not spill."""
+"""Bytes of spills (stored and loaded, per work-item) from which on a kernel is rejected if another does not spill."""
 BEYOND_CACHES = 1 << 29
-"""Bytes that no cache holds: so much traffic crosses the memory bus."""
+"""Bytes that no cache holds: this much traffic must cross the memory bus."""
 
-_REGISTER_UNIT = 256  # registers are given to whole warps, in such portions
-_USUAL_WARP = 32  # of a GPU that does not tell its own
+_REGISTER_UNIT = 256  # registers are allocated to whole warps in multiples of this
+_USUAL_WARP = 32  # for a GPU that does not report its own
 NEAR = {"gpu": 2.0, "cpu": 0.5}
-"""Operations in the time of a byte from local memory or the nearest cache, where it was not measured: of a multiprocessor 256 and 128
-bytes a clock, of a core with vectors of 512 bits 64 and 128."""
-_TURBO = 4.0  # how much faster than its share of the whole a part of a processor may run: higher clocks, and cores that threads share
+"""Arithmetic operations in the time of loading a byte from local memory or the nearest cache, if not measured: a multiprocessor does 256
+operations and loads 128 bytes per clock, a core with 512-bit vectors does 64 and loads 128.
+"""
+# the factor by which one part of a processor may exceed its share of the whole: higher clocks, and hardware threads that share cores
+_TURBO = 4.0
 
 
 class Screen(msgspec.Struct, frozen=True):
@@ -39,7 +41,7 @@ class Screen(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """The limits of an NVIDIA multiprocessor. ``shared``: bytes of local memory, ``reserved`` of them per work-group."""
+    """The limits of an NVIDIA multiprocessor. ``shared``: bytes of local memory; ``reserved``: bytes of it per work-group."""
 
     threads: int
     groups: int
@@ -66,9 +68,9 @@ def multiprocessor(device: DeviceInfo) -> Multiprocessor | None:
 
 
 def occupancy(used: Resources, launch: Launch, device: DeviceInfo) -> float | None:
-    """The occupancy: the share of a multiprocessor's work-items that a launch can keep resident; 0 where no work-group fits.
+    """The occupancy: the fraction of a multiprocessor's work-items that a launch can keep resident; 0 if no work-group fits.
 
-    None where the device is not in the table or the compiler reports no resources.
+    None if the device is not in the table, or the compiler reports no resources.
     """
     limits, warp = multiprocessor(device), device.can.sub_group
     if limits is None or warp == 0 or used.registers < 0:
@@ -124,10 +126,10 @@ def hopeless(plan: Plan, resources: Mapping[str, Resources], device: DeviceInfo,
 
 
 def likely(plan: Plan, work: Demand, device: DeviceInfo, near: float) -> float:
-    """An estimate of a flat plan's time, to rank it among others of one problem: in floating-point operations, not seconds.
+    """An estimate of a flat plan's time, to rank it among others for the same problem: in floating-point operations, not seconds.
 
     It adds the arithmetic (on a GPU in whole warps, however few work-items a group has) and the loads of its work-items, at ``near``
-    operations per byte; both are multiplied by the work that the shape wastes.
+    operations per byte; both are multiplied by the factor of wasted work that the shape implies.
     """
     items = [math.prod(step.local_size) for step in plan.steps if isinstance(step, Launch)]
     warp = device.can.sub_group or _USUAL_WARP
@@ -136,14 +138,14 @@ def likely(plan: Plan, work: Demand, device: DeviceInfo, near: float) -> float:
 
 
 def spills(resources: Mapping[str, Resources]) -> bool | None:
-    """Whether any kernel spills; None where the compiler does not say."""
+    """Whether any kernel spills; None if the compiler does not report it."""
     known = [used for used in resources.values() if used.spill_stores >= 0]
     return any(used.spill_stores or used.spill_loads for used in known) if known else None
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The measured ceilings of a device: ``flops`` per second, ``bandwidth`` in bytes per second; 0 if not known."""
+    """The measured ceilings of a device: ``flops`` per second, ``bandwidth`` in bytes per second; 0 if unknown."""
 
     flops: float = 0.0
     bandwidth: float = 0.0
@@ -163,7 +165,7 @@ class Demand:
 
 
 def least_seconds(work: Demand, peaks: Peaks) -> float:
-    """A lower bound in seconds for a device with these peaks; 0 where nothing is known.
+    """A lower bound in seconds for a device with these peaks; 0 if nothing is known.
 
     Traffic counts only if no cache can hold it: operands that stay in a cache between runs do not cross the bus.
     """
@@ -174,8 +176,8 @@ def least_seconds(work: Demand, peaks: Peaks) -> float:
 def estimate(plan: Plan, work: Demand, device: DeviceInfo, peaks: Peaks) -> float:
     """A lower bound in seconds for a flat plan: the roofline of its arithmetic and traffic on the part of the device that it occupies.
 
-    Its traffic includes the workspace, written and read once, unless a cache holds it. It can use as many compute units as its largest
-    launch has work-groups. 0 where nothing is known.
+    Its traffic includes the workspace, written and read once, unless a cache holds it. It can use at most as many compute units as its
+    largest launch has work-groups. 0 if nothing is known.
     """
     groups = [math.prod(launch.global_size) // math.prod(launch.local_size) for launch in plan.steps if isinstance(launch, Launch)]
     share = min(1.0, max(groups, default=1) / max(device.compute_units, 1))

@@ -1,4 +1,4 @@
-"""Output in notebooks: tables as HTML, and a text that is rewritten in place while something runs."""
+"""Output in notebooks: tables as HTML, and progress text that is rewritten in place."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-_PERIOD = 0.25  # seconds between two texts: a browser keeps up
+_PERIOD = 0.25  # seconds between two texts, which browsers can follow
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """Names and values as a table of two columns; those without a value are left out."""
+    """Names and values as a table of two columns; rows without a value are omitted."""
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in pairs if value not in ("", None))
     return f"<table>{rows}</table>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Rows as a table; the lines of ``caption`` stand above."""
+    """Rows as a table, with the lines of ``caption`` above."""
     above = "".join(f"<div>{escape(line)}</div>" for line in caption.splitlines())
     first = "".join(f"<th>{escape(name)}</th>" for name in head)
     rest = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
@@ -37,13 +37,13 @@ def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> st
 
 
 def inside() -> bool:
-    """Whether this process is a notebook's kernel; asks only what is imported already."""
+    """Whether this process is a notebook's kernel; looks only at modules that are already imported."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 
 class NotebookProgress:
-    """Shows what it is called with in a notebook's output, each text in place of the one before, a few times a second."""
+    """Shows its arguments in a notebook's output, each text replacing the previous one, a few times a second."""
 
     def __init__(self) -> None:
         self._handle: Any = None

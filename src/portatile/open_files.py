@@ -1,6 +1,7 @@
-"""Whether this process may open the files that drivers, workers, their pipes and the stores take.
+"""Whether this process may open as many files as drivers, workers, their pipes and the stores need.
 
-Drivers and the compilers in them do not tell: some end the process where a file cannot be opened. So this is asked before one is loaded.
+Drivers and their compilers do not report a shortage: some abort the process if a file cannot be opened. So this is checked before one is
+loaded.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import sys
 
 from portatile.errors import UsageError
 
-_NEEDED = 32  # of a driver that compiles, or a search with one worker, and some
-_ENOUGH = 256  # ... with as many workers as there may be
+_NEEDED = 32  # for a driver that compiles, or a search with one worker, with a margin
+_ENOUGH = 256  # for as many workers as there may be
 
 
 def check() -> None:
-    """Raise the limit of open files where that is allowed; raises UsageError where it is too low for drivers and searches."""
+    """Raise the limit of open files if allowed; raises UsageError if it remains too low for drivers and searches."""
     if sys.platform == "win32":
         return
     import resource
@@ -28,4 +29,4 @@ def check() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_ENOUGH if hard == unlimited else min(hard, _ENOUGH), hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _NEEDED:
-        raise UsageError(f"this process may open {soft} files, and devices take {_NEEDED}; allow more (ulimit -n {_ENOUGH})")
+        raise UsageError(f"this process may open {soft} files, but devices need {_NEEDED}; allow more (ulimit -n {_ENOUGH})")

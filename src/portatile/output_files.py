@@ -1,4 +1,4 @@
-"""Files that users name for results: written as a whole, so that a full disk does not take what was there before."""
+"""Result files that users name: written atomically, so that a full disk does not destroy the previous content."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import IO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which becomes ``path`` at the end; after an error ``path`` is as it was. Raises OSError.
+    """A file to write to, which replaces ``path`` at the end; after an error ``path`` is unchanged. Raises OSError.
 
-    A pipe or a terminal, and a file in a folder that takes no others, are written directly. A new file has the rights that the umask
-    allows, another one keeps its own.
+    A pipe or a terminal, and a file in a folder where none can be created, are written directly. A new file gets the permissions that the
+    umask allows; an existing one keeps its own.
     """
-    target = path.resolve()  # a link stays a link
+    target = path.resolve()  # a symbolic link is preserved
     whole = not target.exists() or target.is_file()
     fresh = target.with_name(f".{secrets.token_hex(8)}.new")
     if whole:

@@ -11,12 +11,12 @@ from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-_FADES = 1.0  # a measurement counts exp(-_FADES * distance): half at two thirds of a doubling
-_DOUBT = 0.02  # the weight of not knowing, beside 1 for a measurement at distance 0 ...
-_GUESS = math.log(1.5)  # ... and what a configuration is then taken to be slower by than the best
-_MISSED = 0.3  # the weight of the same guess for a problem on which others were measured: it may have been passed over there
-_DEFAULT_FADES = 0.5  # how good defaults are holds from farther away, for they look at the shape
-_INSTANT = 1e-12  # seconds, for what a coarse clock cannot tell from nothing
+_FADES = 1.0  # a measurement has the weight exp(-_FADES * distance): half at two thirds of a doubling
+_DOUBT = 0.02  # the weight of the guess below, relative to 1 for a measurement at distance 0
+_GUESS = math.log(1.5)  # the guess: how much slower than the best (a logarithm) an unmeasured configuration is assumed to be
+_MISSED = 0.3  # the weight of the same guess for a problem on which only others were measured: it may have been skipped there as too slow
+_DEFAULT_FADES = 0.5  # results about defaults transfer over larger distances, because defaults adapt to the shape
+_INSTANT = 1e-12  # seconds, in place of times that a coarse clock measures as 0
 SURER = math.log(1.1)
 """By how much (a logarithm) a measured configuration may be predicted to be slower than the default and still be preferred."""
 
@@ -34,10 +34,10 @@ class Candidate:
 class Prediction:
     """A prediction for a problem from valid trials ``near`` it (distance and trial).
 
-    The slowness of a configuration on a problem is the logarithm of its time over that of the problem's fastest one, both without
-    the factor ``Workload.waste``: partial tiles, a last wave of groups. On a problem without trials the prediction is the mean of the
-    slowness on other problems, weighted by nearness, with estimates for pairs that were not measured. Where another device measured
-    this very problem through the same back end, its slowness there is used.
+    The slowness of a configuration on a problem is the logarithm of its time over that of the problem's fastest one, both without the
+    factor ``Workload.waste`` (partial tiles, a last wave of groups). On a problem without trials the prediction is the mean of the slowness
+    on other problems, weighted by nearness, with a guess for pairs that were not measured. If another device measured this same problem
+    through the same back end, its slowness there is used.
     """
 
     def __init__(self, workload: Workload, problem: Problem, device: DeviceInfo, near: Iterable[tuple[float, Trial]]) -> None:
@@ -65,7 +65,7 @@ class Prediction:
 
     def default(self) -> float:
         """The expected logarithm of the default's time over the best. It follows from the measured defaults of other problems, a guess
-        where they were not measured, and from what this problem's default wastes.
+        where they were not measured, and the work that this problem's default wastes.
         """
         wasted = self._waste(self.problem, self.workload.default(self.problem, self.device))
         if self._default_here is not None:
@@ -83,8 +83,8 @@ class Prediction:
     def slack(self) -> float:
         """The logarithm of the factor by which a configuration may be predicted to be slower than the default and still be preferred.
 
-        Below 0 where the workload trusts its default so much that the other must be predicted to be faster; 0 where both were measured
-        on this very problem.
+        Below 0 if the workload trusts its default so much that the other must be predicted to be faster; 0 if both were measured on this
+        same problem.
         """
         if self._default_here is not None:
             return 0.0

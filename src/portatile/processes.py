@@ -1,4 +1,4 @@
-"""This process's cores, and child processes: the environment that each is started with, its end with its parent, and how one ended."""
+"""This process's cores, and child processes: their environment, how they end with their parent, and how one ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
-_KILLED = 2.0  # seconds in which a process that was killed ends
+_KILLED = 2.0  # seconds in which a killed process should end
 
 
 def environment() -> dict[str, str]:
-    """The parent's environment, in which a portatile that is not installed is found too."""
+    """The parent's environment, extended so that a child finds portatile even if it is not installed."""
     root = str(Path(__file__).parent.parent)
     variables = dict(os.environ)
     if root not in (*site.getsitepackages(), site.getusersitepackages()):
@@ -27,14 +27,15 @@ def environment() -> dict[str, str]:
 
 
 def cores() -> int:
-    """The processor's cores that this process may use."""
+    """The number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def start(module: str, *arguments: str, log: IO[bytes], keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    """A module as a process in a session of its own: it reads what is written to its ``stdin``, prints to ``log``, inherits ``keep``.
+    """Start a module as a process in its own session: it reads from its ``stdin``, prints to ``log``, and inherits the file descriptors
+    ``keep``.
 
-    Ctrl-C reaches the parent only, and the whole group of the child can be ended.
+    Ctrl-C reaches only the parent, and the child's whole process group can be ended.
     """
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
@@ -50,7 +51,7 @@ def start(module: str, *arguments: str, log: IO[bytes], keep: Sequence[int] = ()
 def finished(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
     """Run a command that Ctrl-C does not reach; raises subprocess.TimeoutExpired after ``seconds``.
 
-    A driver's call may keep a process from ending although it was killed. Then it is left behind, where ``subprocess.run`` waits.
+    A driver call may keep a killed process from ending. It is then left behind, whereas ``subprocess.run`` would wait for it.
     """
     child = subprocess.Popen(
         command,
@@ -72,7 +73,7 @@ def finished(command: Sequence[str], seconds: float) -> subprocess.CompletedProc
 
 
 def end_with_parent() -> None:
-    """In a child: on Linux let the kernel end this process with its parent, even while a driver's call holds the interpreter."""
+    """In a child: on Linux, have the kernel end this process with its parent, even while a driver call holds the GIL."""
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -81,7 +82,7 @@ def end_with_parent() -> None:
 
 
 def exit_status(code: int | None) -> str:
-    """The end of a process: ``exit code 1``, ``SIGSEGV``; ``killed`` where it was not waited for."""
+    """The end of a process: ``exit code 1``, ``SIGSEGV``; ``killed`` if it was not waited for."""
     if code is None:
         return "killed"
     if code >= 0:

@@ -19,10 +19,10 @@ from portatile.errors import CompileError
 from portatile.records import Binary, Source, canonical, digest
 
 PutOff = Callable[[Binary, Callable[[], None]], None]
-"""Receives a Binary that only this process can load, and the function that makes the one for the cache."""
+"""Receives a Binary that only this process can load, and a function that makes the one for the cache."""
 
 _lowering = threading.RLock()
-"""Lowering is Python's own, of which threads share one interpreter: one text after another, each can be compiled as soon as it is done."""
+"""Lowering is Python code, so threads gain nothing by running it at once: one text at a time, so that the first can be compiled sooner."""
 
 _decode = msgspec.msgpack.Decoder(Binary).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -36,8 +36,8 @@ def key(source: Source, target: Target) -> str:
 def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff | None = None) -> Binary:
     """Compile ``source`` (OpenCL C) for ``target``, or take it from ``cache``.
 
-    ``Binary.seconds`` has the phases ``cache``, ``lower`` and ``compile``. With ``put_off``, where the target defers, it is this process
-    alone that can load what comes back, and ``put_off`` is given it and what will fill the cache. Raises CompileError with the log.
+    ``Binary.seconds`` has the phases ``cache``, ``lower`` and ``compile``. With ``put_off``, and if the target defers, only this process
+    can load the result, and ``put_off`` receives it with a function that will fill the cache. Raises CompileError with the log.
     """
     started = time.perf_counter()
     name = key(source, target)
@@ -57,8 +57,8 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
         binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
     except CompileError as error:
         raise _explained(error, source) from None
-    if not binary.entries:  # a compiler that failed may say nothing but this
-        raise _explained(CompileError(f"{source.file} has no kernel: a function with __kernel before it", _messages(binary.log)), source)
+    if not binary.entries:  # some compilers fail without any other sign
+        raise _explained(CompileError(f"{source.file} has no kernel: no function is declared __kernel", _messages(binary.log)), source)
     done = time.perf_counter()
     if cache is not None and put_off is not None and finish is not None:
         put_off(binary, partial(_put, cache, name, finish))
@@ -68,12 +68,12 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
 
 
 def _messages(log: str) -> str:
-    """A log of a build without the assembler's statistics."""
+    """A build log without the assembler's statistics."""
     return "\n".join(line for line in log.splitlines() if not line.startswith("ptxas"))
 
 
 def _explained(error: CompileError, source: Source) -> CompileError:
-    """The error with the user's lines, and with advice in its first lines where there is some."""
+    """The error with the user's lines, and with advice in its first lines if there is any."""
     advised = advice(source, f"{error.message}\n{error.log}")
     message = f"{error.message}\n{advised}" if advised else error.message
     return CompileError(message, excerpts.restored(error.log, source.text, source.file))

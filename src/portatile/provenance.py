@@ -1,4 +1,4 @@
-"""Which portatile this is: its version, and the commit where it lies in a repository."""
+"""The identity of this portatile: its version, and its commit if it is in a repository."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def version() -> str:
-    """The installed version; ``0+source`` for a tree that is not installed."""
+    """The installed version; ``0+source`` for a source tree that is not installed."""
     try:
         return metadata.version("portatile")
     except metadata.PackageNotFoundError:
@@ -18,9 +18,9 @@ def version() -> str:
 
 @cache
 def revision() -> str:
-    """The commit of the package where a repository holds its files, with a word where there are changes; else nothing."""
+    """The commit of the package if a repository tracks its files, with a suffix if there are changes; else empty."""
     here = Path(__file__)
-    if not _git(here.parent, "ls-files", here.name):  # installed beside another project's files
+    if not _git(here.parent, "ls-files", here.name):  # installed within another project's repository
         return ""
     return _git(here.parent, "describe", "--always", "--dirty", "--exclude=*")
 

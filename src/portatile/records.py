@@ -30,7 +30,7 @@ SCALARS = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16
 SCALARS |= {"long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "double": "float64"}
 """OpenCL C's scalar types, and the dtypes that they are."""
 UNPASSED = {"size_t": "ulong", "uintptr_t": "ulong", "ptrdiff_t": "long", "intptr_t": "long", "bool": "int"}
-"""Types of which OpenCL C takes no arguments, as host and device may differ in them, and what to declare instead."""
+"""Types that OpenCL C does not allow for arguments, because host and device may differ in them, and what to declare instead."""
 ELEMENT = re.compile(rf"({'|'.join(SCALARS)})(2|3|4|8|16)?")
 """A scalar or vector type of OpenCL C: the scalar, and the number of components."""
 
@@ -68,11 +68,11 @@ class DeviceInfo:
 
     - ``architecture``: the code that runs on it (``sm_90``, ``x86_64-znver3``). ``compiler`` and ``driver`` belong to every binary's key.
     - ``local_memory``: what a launch may ask for. ``constant_memory``: the largest ``__constant`` argument; by default OpenCL's minimum.
-    - ``image_row_max``: bytes of an image's row, 0 where only ``image_2d_max`` bounds it. ``image_buffer_max``: pixels of an image over a
-      buffer, 0 where there are no such images.
+    - ``image_row_max``: bytes of an image's row, 0 if only ``image_2d_max`` bounds it. ``image_buffer_max``: pixels of an image over a
+      buffer, 0 if there are no such images.
     - ``physical_id``: equal for one device reached through two back ends. Older records call it ``chip``.
-    - ``capabilities``: read them through ``can``, which knows those of older records too.
-    - ``caches``: data caches of a processor's core, the nearest first; empty where unknown.
+    - ``capabilities``: read them through ``can``, which also knows those of older records.
+    - ``caches``: data caches of a processor's core, the nearest first; empty if unknown.
     """
 
     id: str
@@ -105,14 +105,14 @@ class DeviceInfo:
     caches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Take ``physical_id`` from records that called it ``chip``, a name that is written no more."""
+        """Take ``physical_id`` from older records that call it ``chip``, a name that is no longer written."""
         older = self.__dict__.pop("chip", "")
         if older and not self.physical_id:
             object.__setattr__(self, "physical_id", older)
 
     @cached_property
     def can(self) -> Capabilities:
-        """The capabilities of the device; for a record that has none, those that its back end had then."""
+        """The capabilities of the device; for a record without them, those that its back end had at the time."""
         if self.capabilities is not None:
             return self.capabilities
         return recorded(self.backend, self.kind, self.vendor, self.architecture, self.local_memory)
@@ -124,7 +124,7 @@ class DeviceInfo:
 
     @property
     def wide_vectors(self) -> bool:
-        """Whether the compiler targets a processor with 512-bit registers, of which there are twice as many as of 256-bit ones."""
+        """Whether the compiler targets a processor with 512-bit registers, which has twice as many of these as others have of 256 bits."""
         return self.architecture.removeprefix("x86_64-") in WIDE_PROCESSORS and self.can.wide_arithmetic
 
     @property
@@ -133,7 +133,7 @@ class DeviceInfo:
         return self.kind == "gpu" and "nvidia" in self.vendor.lower()
 
     def facts(self) -> dict[str, Value]:
-        """The names that a constraint of a parameter space may read beside parameters and problem facts."""
+        """The names that a constraint of a parameter space may use besides parameters and the problem's facts."""
         return {
             "backend": self.backend,
             "device_kind": self.kind,
@@ -179,9 +179,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Problem:
-    """One instance of a computation: which workload, its sizes, element type, options and the layout of every operand.
+    """One instance of a computation: its workload, sizes, element type, options and the layout of every operand.
 
-    ``dtype`` is one type for all operands, or two, as ``float16:float32``, where the result of a product has another (see ``dtypes``).
+    ``dtype`` is one type for all operands, or two, as ``float16:float32``, if the result of a product has another type (see ``dtypes``).
     """
 
     workload: str
@@ -197,11 +197,11 @@ class Problem:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element; of a product with a result of another type, of its operands."""
+        """Bytes of one element; for a product whose result has another type, of an operand's element."""
         return ITEMSIZE.get(self.dtype) or itemsize(self.dtype)
 
     def facts(self) -> dict[str, Value]:
-        """The names that a constraint of a parameter space may read."""
+        """The names that a constraint of a parameter space may use."""
         return {**self.sizes, **self.options, "dtype": self.dtype, "itemsize": self.itemsize}
 
 
@@ -224,8 +224,8 @@ class Source:
 class TensorMap:
     """A matrix in memory as the TMA sees it: ``rows`` x ``columns`` elements of ``itemsize`` bytes (1, 2 or 4).
 
-    Rows are ``pitch`` bytes apart, the first at byte ``offset`` of a buffer. Boxes of ``high`` rows of ``wide`` elements (128 bytes) are
-    copied. ``planes`` > 0 makes it a stack of so many matrices, ``step`` bytes apart. Pitch, step and offset are multiples of 16.
+    Rows are ``pitch`` bytes apart, the first at byte ``offset`` of a buffer. Each copy moves a box of ``high`` rows of ``wide`` elements
+    (128 bytes). ``planes`` > 0 makes it a stack of this many matrices, ``step`` bytes apart. Pitch, step and offset are multiples of 16.
     """
 
     itemsize: int
@@ -241,11 +241,12 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Arg:
-    """One argument of a kernel. Its ``kind`` says which fields count:
+    """One argument of a kernel. Its ``kind`` says which fields apply:
 
     - ``buffer``, ``image``: ``name`` is an operand or a temporary of the plan.
-    - ``scalar``: ``value`` is the literal; with None the caller's scalar called ``name`` is passed. ``dtype`` is its type, ``sampler_t``
-      for the ``bits`` of a Sampler, or for a vector or structure ``V`` and its bytes, which ``value`` has in hexadecimal digits.
+    - ``scalar``: ``value`` is the literal; if None, the caller's scalar called ``name`` is passed. ``dtype`` is its type; ``sampler_t`` for
+      the ``bits`` of a Sampler; or ``V`` and the number of bytes of a vector or structure, whose bytes ``value`` holds in hexadecimal
+      digits.
     - ``local``: ``value`` is the number of bytes.
     - ``view``: the buffer ``name``, read in place as an ``image1d_buffer_t`` of ``value`` pixels, each with ``channels`` of ``dtype``.
     - ``tensor_map``: the tensor map that ``map`` describes, of the buffer ``name``.
@@ -260,7 +261,7 @@ class Arg:
     map: TensorMap | None = None
 
 
-class Launch(msgspec.Struct, frozen=True, tag=True):  # a Struct, because a step is read back by its tag
+class Launch(msgspec.Struct, frozen=True, tag=True):  # a Struct, because its tag tells steps apart when they are decoded
     """A step of a plan: one kernel over an NDRange. ``global_size`` counts work-items and is a multiple of ``local_size``."""
 
     source: Source
@@ -286,8 +287,8 @@ class Call(msgspec.Struct, frozen=True, tag=True):
 class Temporary:
     """Workspace that lives while a plan runs, in bytes; for an image, ``width``, ``height`` in pixels of ``channels`` x ``dtype``.
 
-    ``exact``: the memory must not be larger, as for a ``__constant`` argument. ``zeroed``: it holds zeros when a launch that takes it
-    begins, and a launch that writes to it restores the zeros; so it is zeroed once, and shared only with such temporaries.
+    ``exact``: the memory must not be larger, as for a ``__constant`` argument. ``zeroed``: it holds zeros when a launch that uses it
+    begins, and a launch that writes to it restores the zeros; so it is zeroed only once, and shared only with other zeroed temporaries.
     """
 
     name: str
@@ -303,7 +304,7 @@ class Temporary:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a computation in order, each of which reads what earlier ones wrote, and their temporaries."""
+    """The steps of a computation in order, each of which may read what earlier ones wrote, and their temporaries."""
 
     steps: tuple[Launch | Call, ...]
     temporaries: tuple[Temporary, ...] = ()
@@ -345,10 +346,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources that one kernel takes; -1 where the compiler does not say. Spills and stack in bytes per work-item.
+    """The resources that one kernel uses; -1 if the compiler does not report them. Spills and stack are in bytes per work-item.
 
-    ``scalar_registers`` are one for a whole sub-group. ``occupancy``: sub-groups that registers and local memory let one
-    scheduler have at a time.
+    ``scalar_registers`` are shared by a whole sub-group. ``occupancy``: sub-groups that one scheduler can hold at a time, as limited by
+    registers and local memory.
     """
 
     registers: int = -1
@@ -362,10 +363,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Binary:
-    """Compiled kernels. ``kind`` is the name of a back end's ``Product``; ``seconds``: how long each phase of the compilation took.
+    """Compiled kernels. ``kind`` is the name of a back end's ``CompilerProduct``; ``seconds``: how long each phase of the compilation took.
 
-    ``carveout``: per cent of the memory next to a multiprocessor that the driver is asked to make local memory, -1: it decides.
-    ``early_start``: kernels may start before what was queued before them has ended, for they wait for it themselves.
+    ``carveout``: the percentage of a multiprocessor's unified memory to be used as local memory, -1 to let the driver decide.
+    ``early_start``: kernels may start before earlier commands have ended, because they wait for these themselves.
     """
 
     data: bytes
@@ -378,7 +379,7 @@ class Binary:
     early_start: bool = False
 
     def entry(self, kernel: str) -> Entry:
-        """The entry of the kernel called ``kernel`` in the text. Raises ArgumentError for a kernel that is not there."""
+        """The entry of the kernel called ``kernel`` in the text. Raises ArgumentError if there is no such kernel."""
         for entry in self.entries:
             if entry.name == kernel:
                 return entry

@@ -1,4 +1,4 @@
-"""Repair of a damaged result store: what can be read comes into a new file, and the damaged one is kept aside."""
+"""Repair of a damaged result store: what can be read is copied to a new file, and the damaged one is kept aside."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from portatile import store
 from portatile.errors import StoreError
 from portatile.store import DamagedError
 
-_LOG = ("-wal", "-shm")  # what SQLite keeps beside a file
-_LEAST_ROW = 16  # bytes of a row with its record, of a table in which nothing was ever removed: a damaged number is no reason to count on
-_SMALLEST = 64  # bytes of a record, at least: how many a file can hold whose tree of pages is damaged
+_LOG = ("-wal", "-shm")  # files that SQLite keeps beside a database
+_LEAST_ROW = 16  # bytes of a row with its record in a table without removals: bounds the number of rows, which a damaged number may exceed
+_SMALLEST = 64  # least bytes of a record: bounds how many a file can hold if its page tree is damaged
 WAIT = 5.0
 
 
@@ -38,7 +38,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Repaired:
-    """The numbers of trials that were kept and lost (None where nothing tells how many), and the place of the damaged file now."""
+    """The numbers of trials that were kept and lost (None if unknown), and the present place of the damaged file."""
 
     kept: int
     lost: int | None
@@ -46,7 +46,7 @@ class Repaired:
 
 
 def examine(path: Path, wait: float = WAIT) -> Damage:
-    """Read every record of a store; no damage where there is no file. Raises StoreError where it is another program's or a newer one's."""
+    """Read every record of a store; no damage if there is no file. Raises StoreError if it is another program's or a newer version's."""
     if not path.exists():
         return Damage()
     try:
@@ -62,10 +62,10 @@ def examine(path: Path, wait: float = WAIT) -> Damage:
 
 
 def repair(path: Path, wait: float = WAIT) -> Repaired | None:
-    """Copy the readable trials of the store to a new file, and set the damaged one aside; None where nothing is damaged.
+    """Copy the readable trials of the store to a new file, and move the damaged one aside; None if nothing is damaged.
 
-    Raises StoreError where another process is at it for ``wait`` seconds, where it is another program's file, or where there is no room
-    for the new one.
+    Raises StoreError if another process holds the store for ``wait`` seconds, if it is another program's file, or if there is not enough
+    space for the new one.
     """
     try:
         damage = examine(path, wait)
@@ -81,7 +81,7 @@ def repair(path: Path, wait: float = WAIT) -> Repaired | None:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.copyfile(f"{path}{end}", f"{copy}{end}")
             kept, lost = _salvage(copy, fresh)
-            for end in ("", *_LOG):  # a log left behind would be taken for one of the new file
+            for end in ("", *_LOG):  # a remaining log would be applied to the new file
                 with contextlib.suppress(FileNotFoundError):
                     Path(f"{path}{end}").rename(f"{aside}{end}")
             fresh.rename(path)
@@ -92,7 +92,7 @@ def repair(path: Path, wait: float = WAIT) -> Repaired | None:
 
 @contextlib.contextmanager
 def _alone(path: Path, wait: float) -> Iterator[None]:
-    """Nobody else writes to the file meanwhile, as far as SQLite can still tell."""
+    """A context manager during which no other process writes to the file, as far as SQLite can still tell."""
     connection = sqlite3.connect(path, timeout=wait, isolation_level=None)
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -101,7 +101,7 @@ def _alone(path: Path, wait: float) -> Iterator[None]:
             connection.close()
             raise
     except (sqlite3.DatabaseError, UnicodeDecodeError):
-        pass  # it is too damaged to be locked
+        pass  # too damaged to be locked
     try:
         yield
     finally:
@@ -111,7 +111,7 @@ def _alone(path: Path, wait: float) -> Iterator[None]:
 
 
 def _salvage(damaged: Path, fresh: Path) -> tuple[int, int | None]:
-    """Copy every trial that can be read; how many, and how many cannot, None where the file does not tell how many there were."""
+    """Copy every trial that can be read; returns how many, and how many are lost, None if the file does not tell how many there were."""
     kept = lost = 0
     last = _last(damaged)
     with contextlib.closing(store.create(str(fresh))) as new:
@@ -123,12 +123,12 @@ def _salvage(damaged: Path, fresh: Path) -> tuple[int, int | None]:
             else:
                 lost += 1
         new.execute("COMMIT")
-        new.execute("PRAGMA journal_mode = DELETE")  # the file moves alone
+        new.execute("PRAGMA journal_mode = DELETE")  # the file is moved without a log
     return kept, lost if last is not None else None
 
 
 def _last(path: Path) -> int | None:
-    """The number of the last trial, None where the damage hides it."""
+    """The number of the last trial, None if the damage hides it."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         try:
             last = int(connection.execute("SELECT max(id) FROM trials").fetchone()[0] or 0)
@@ -138,9 +138,9 @@ def _last(path: Path) -> int | None:
 
 
 def _records(path: Path, last: int | None) -> Iterator[bytes | None]:
-    """The records, each looked up by its number, so that a damaged page costs only what lies on it; None for one that is lost.
+    """The records, each looked up by its number, so that a damaged page costs only the records on it; None for a lost one.
 
-    ``last`` is the last number; where it is not known, all are tried that a file of this size can hold.
+    ``last`` is the last number; if unknown, all numbers are tried that a file of this size can hold.
     """
     with contextlib.closing(sqlite3.connect(path)) as connection:
         for number in range(1, (path.stat().st_size // _SMALLEST if last is None else last) + 1):

@@ -17,9 +17,9 @@ from portatile.workload import Workload
 Reason = Literal["tuned", "timed", "near problem", "near device", "default"]
 
 REACH = 6.0
-"""The largest distance of a problem whose results are used: three sizes off by a factor of 4 each."""
-_SAME_CORES = 1  # the dissimilarity of a processor that differs in its number of cores only: its winners hold here, its times do not
-_LAYOUT = 0.01  # the distance of problems that differ only in where their operands lie
+"""The largest distance of a problem whose results are used: three sizes that differ by a factor of 4 each."""
+_SAME_CORES = 1  # the dissimilarity of a processor that differs only in its number of cores: its winners are valid here, its times are not
+_LAYOUT = 0.01  # the distance of problems that differ only in the layout of their operands
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Choice:
         return f"<{self.reason}: {spelled(self.config)}>"
 
     def __str__(self) -> str:
-        """A few lines: why, which configuration, and the time that it was measured with."""
+        """A few lines: why, which configuration, and its measured time."""
         return "\n".join(filter(None, (f"{self.reason}: {self.explanation}", spelled(self.config), self._measured)))
 
     def _repr_html_(self) -> str:
@@ -56,8 +56,8 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     """The best configuration known for ``problem`` on ``device``.
 
     In this order: tuned for this problem on this device; the one that should be fastest here (see ``predict``) of those tuned on this
-    device for near problems, unless the default should be clearly faster; the same for the most similar device (same architecture,
-    else vendor, else kind; CPUs only with the same vector registers); the workload's default. Only legal configurations are taken.
+    device for near problems, unless the default should be clearly faster; the same for the most similar device (same architecture, else
+    vendor, else kind; CPUs only with the same vector registers); the workload's default. Only legal configurations are considered.
     """
     trials = tuple(results)
     why = ""
@@ -70,11 +70,11 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
 
 
 def _no_candidates(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> str:
-    """Why no known configuration is a candidate: nothing is near by its sizes and options, or what is near is of no use here."""
+    """Why no known configuration is a candidate: none is near by sizes and options, or the near ones cannot be used here."""
     known = (trial for trial in results if trial.status == "ok" and trial.problem.workload == workload.name)
     here = (trial.problem for trial in known if _dissimilarity(trial.device, device) == 0)
     near = any(other.sizes.keys() == problem.sizes.keys() and Workload.distance(workload, other, problem) <= REACH for other in here)
-    return "what was tuned nearby has operands of another alignment, or is not legal here" if near else "nothing tuned is near"
+    return "what was tuned nearby has operands of another alignment, or is not legal here" if near else "nothing near was tuned"
 
 
 def candidates(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial], count: int) -> list[Choice]:
@@ -90,7 +90,7 @@ def candidates(workload: Workload, problem: Problem, device: DeviceInfo, results
 def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> Iterator[tuple[Choice, bool]]:
     """The known and legal configurations, the best first, each with whether it should be faster than the default.
 
-    First come those of this very problem, then, device by device, those of other problems.
+    Those of this same problem come first, followed, device by device, by those of other problems.
     """
     space = workload.space(problem, device)
     known = _grouped(workload, problem, device, results, space)
@@ -115,10 +115,10 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
 
 @dataclass
 class _Grouped:
-    """Valid trials by what they tell about a problem on a device.
+    """Valid trials, grouped by what they tell about a problem on a device.
 
     ``exact``: of this problem, on this device or a processor with the same cores, with the device's dissimilarity. ``other_layout``: of
-    this problem on this device, but with operands that lie otherwise. ``near``: of problems within ``REACH``, with their distance, by
+    this problem on this device, but with another layout of operands. ``near``: of problems within ``REACH``, with their distance, by
     device; keys sort the most similar device first.
     """
 
@@ -128,7 +128,7 @@ class _Grouped:
 
 
 def _grouped(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial], space: ParameterSpace) -> _Grouped:
-    """Group the valid trials of the workload; configurations get the parameters that they lack."""
+    """Group the valid trials of the workload; parameters that a recorded configuration lacks are added."""
     known = _Grouped()
     for trial in results:
         if trial.status != "ok" or trial.problem.workload != problem.workload:
@@ -161,7 +161,7 @@ def _predicted(candidate: predict.Candidate, count: int, *, same_device: bool) -
 
 
 def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> Callable[[Problem], Plan]:
-    """A function for ``flat_plans.flatten`` that gives a Call's plan in the best configuration known for it; each is made once.
+    """A function for ``flat_plans.flatten`` that returns a Call's plan in its best known configuration; each plan is made once.
 
     ``results`` gives the known trials of a workload, as ``store.known_results`` does.
     """
@@ -179,7 +179,7 @@ def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> C
 
 
 def _distance(workload: Workload, problem: Problem, other: Problem) -> float:
-    """The workload's distance, slightly increased where only the layout differs; infinite for a problem of another version of it."""
+    """The workload's distance, slightly increased if only the layout differs; infinite for a problem of another version of the workload."""
     if problem.sizes.keys() != other.sizes.keys() or problem.options.keys() != other.options.keys():
         return math.inf
     distance = workload.distance(problem, other)
@@ -187,14 +187,15 @@ def _distance(workload: Workload, problem: Problem, other: Problem) -> float:
 
 
 def _dissimilarity(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
-    """0 for the same device, larger for less similar ones, None where results cannot be transferred."""
+    """0 for the same device, larger for less similar ones, None if results cannot be transferred."""
     if theirs.kind != ours.kind:
         return None
     same_back_end = (theirs.backend, theirs.platform) == (ours.backend, ours.platform)
     same_code = theirs.architecture == ours.architecture
     if ours.kind == "cpu" and not same_code and _registers(theirs) != _registers(ours):
         return None
-    same_hardware = ours.kind != "cpu" or (same_code and theirs.compute_units == ours.compute_units)  # one name is given to many processors
+    # many different processors share one name
+    same_hardware = ours.kind != "cpu" or (same_code and theirs.compute_units == ours.compute_units)
     if same_back_end and theirs.name == ours.name and same_hardware:
         return 0
     likeness = (same_code, theirs.name == ours.name, theirs.vendor == ours.vendor, same_back_end)
@@ -202,5 +203,5 @@ def _dissimilarity(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
 
 
 def _registers(processor: DeviceInfo) -> tuple[bool, bool]:
-    """The kind of vector registers that a tile was made for: ARM's or x86's, and of 512 bits or not."""
+    """The kind of vector registers that a tile was made for: ARM's or x86's, and whether of 512 bits."""
     return processor.architecture.startswith(("aarch64", "arm")), processor.wide_vectors

@@ -18,21 +18,21 @@ import platformdirs
 
 from portatile.errors import UsageError
 
-_FOREIGN = ("pocl", "pyopencl", "pytools")  # whose caches lie beside ours
+_FOREIGN = ("pocl", "pyopencl", "pytools")  # their caches are in the same folder as ours
 _LEAST_FREE = 32 << 20  # bytes that drivers need on a disk for the kernels of one process
 _IN_MEMORY = "/dev/shm"
-_SHELTERS = 8  # names of a temporary folder that are tried before it is made for one process
+_SHELTERS = 8  # names that are tried for a shared temporary folder, before one is made for this process only
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings in environment variables.
 
-    ``PORTATILE_DEVICE`` selects the default device, ``PYOPENCL_CTX`` does if it is not set; ``PORTATILE_CACHE_DIR`` and
+    ``PORTATILE_DEVICE`` selects the default device, or ``PYOPENCL_CTX`` if it is not set; ``PORTATILE_CACHE_DIR`` and
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
-    ``PORTATILE_STORE`` is the result store: another file, or a PostgreSQL server's URL.
-    ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``. ``PORTATILE_CEILINGS=off``: see
-    ``measures_ceilings``. ``PORTATILE_TIME_UNTUNED=off``: see ``times_untuned``. ``PORTATILE_PAGE_LOCKED``: see ``page_locked``.
+    ``PORTATILE_STORE`` is the result store: another file, or a PostgreSQL server's URL. ``PORTATILE_MEMORY_LIMIT`` bounds the device memory
+    of routines on NumPy arrays; see ``memory_limit``. ``PORTATILE_CEILINGS=off``: see ``measures_ceilings``.
+    ``PORTATILE_TIME_UNTUNED=off``: see ``times_untuned``. ``PORTATILE_PAGE_LOCKED``: see ``page_locked``.
     """
 
     device: str | None
@@ -47,14 +47,14 @@ class Settings:
 
     @property
     def store_path(self) -> Path | None:
-        """The result store's file; None where it is on a server."""
+        """The result store's file; None if it is on a server."""
         return self.store if isinstance(self.store, Path) else None
 
 
 def load() -> Settings:
     """Read the environment; nothing is cached, so that tests and programs may change it.
 
-    Raises UsageError for a value that cannot be read.
+    Raises UsageError for an invalid value.
     """
     env = os.environ
     megabytes = env.get("PORTATILE_CACHE_MAX_MB") or "512"
@@ -79,12 +79,12 @@ def load() -> Settings:
     )
 
 
-_raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there
+_raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes on POSIX
 _data_dirs: dict[tuple[object, ...], Path] = {}
 
 
 def data_dir() -> Path:
-    """The folder of results, rates and studies, as ``load`` finds it; in a microsecond where the environment is as it was."""
+    """The folder of results, rates and studies, as ``load`` finds it, but in a microsecond if the environment is unchanged."""
     raw = _raw_environment or {}
     key = tuple(raw.get(name) for name in (b"PORTATILE_DATA_DIR", b"XDG_DATA_HOME", b"HOME"))
     found = _data_dirs.get(key) if raw else None
@@ -94,7 +94,7 @@ def data_dir() -> Path:
 
 
 def _folder(named: str | None) -> Path | None:
-    """A folder by its name. Expands ``~``, which no shell did in a service's or a container's environment."""
+    """A folder by its name. Expands ``~``, which remains if no shell has read it, as in a service's or a container's environment."""
     if not named:
         return None
     try:
@@ -106,7 +106,7 @@ def _folder(named: str | None) -> Path | None:
 
 @cache
 def _absolute(folder: Path) -> Path:
-    """A relative folder, in the working directory where the process first asked for it: it stays there when the process goes elsewhere."""
+    """A relative folder made absolute, relative to the working directory at its first use: later changes of directory do not affect it."""
     try:
         return folder.absolute()
     except OSError:  # the working directory was removed
@@ -119,25 +119,25 @@ def debug() -> bool:
 
 
 def measures_ceilings() -> bool:
-    """Whether the ceilings of a device are measured when it is first tuned for or studied: unless ``PORTATILE_CEILINGS`` is off."""
+    """Whether the ceilings of a device are measured when it is first tuned or studied: unless ``PORTATILE_CEILINGS`` is off."""
     return os.environ.get("PORTATILE_CEILINGS", "").lower() not in ("0", "off", "no")
 
 
 def times_untuned() -> bool:
-    """Whether untuned products that come to a GPU again are timed in a few configurations: unless ``PORTATILE_TIME_UNTUNED`` is off."""
+    """Whether untuned products that are repeated on a GPU are timed in a few configurations: unless ``PORTATILE_TIME_UNTUNED`` is off."""
     return os.environ.get("PORTATILE_TIME_UNTUNED", "").lower() not in ("0", "off", "no")
 
 
 def selection() -> tuple[str | None, str | None]:
-    """``device`` and ``pyopencl_ctx`` alone, which every call of a routine needs: in a microsecond, where ``load`` takes 30."""
+    """Only ``device`` and ``pyopencl_ctx``, which every call of a routine needs: in a microsecond, where ``load`` takes 30."""
     raw = _raw_environment
-    if raw is not None and b"PORTATILE_DEVICE" not in raw and b"PYOPENCL_CTX" not in raw:  # most programs, in a tenth of that
+    if raw is not None and b"PORTATILE_DEVICE" not in raw and b"PYOPENCL_CTX" not in raw:  # most programs, ten times faster
         return None, None
     return os.environ.get("PORTATILE_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None
 
 
 def memory_limit() -> int | None:
-    """Bytes of device memory that a routine may take for NumPy arrays: ``500M``, ``1.5G`` or a number; None if not set.
+    """Bytes of device memory that a routine may use for NumPy arrays: ``500M``, ``1.5G`` or a number; None if not set.
 
     Raises UsageError for anything but a positive number of bytes.
     """
@@ -146,7 +146,7 @@ def memory_limit() -> int | None:
 
 
 def page_locked() -> int | None:
-    """Bytes of the host's memory that may be locked for devices: ``500M``, ``1.5G``, a number, or 0 for none; None if not set.
+    """Bytes of host memory that may be page-locked for devices: ``500M``, ``1.5G``, a number, or 0 for none; None if not set.
 
     Raises UsageError for anything else.
     """
@@ -169,12 +169,12 @@ def nbytes(text: str, what: str) -> int:
 
 
 def search_path() -> str:
-    """The search path of programs, empty if not set: a driver that starts one has nowhere else to look."""
+    """The search path of programs, empty if not set: a driver that starts a program searches nowhere else."""
     return os.environ.get("PATH", "")
 
 
 def drivers_folder() -> Path:
-    """The folder of findings about drivers: beside the drivers' own caches, so that processes with other caches know them too."""
+    """The folder of findings about drivers: beside the drivers' own caches, so that processes with other caches share them."""
     return platformdirs.user_cache_path("portatile") / "drivers"
 
 
@@ -184,12 +184,12 @@ def pocl_cache() -> str:
 
 
 def choose_pocl_cache(folder: Path) -> None:
-    """Let PoCL keep what it compiles in a folder, in this process, where it is not loaded yet, and in its children."""
+    """Make PoCL keep what it compiles in a folder, in this process, if it is not loaded yet, and in its children."""
     os.environ["POCL_CACHE_DIR"] = str(folder)
 
 
 def full(folder: Path) -> bool:
-    """Whether the disk of a folder, which need not exist yet, has no place for compiled kernels."""
+    """Whether the disk of a folder, which need not exist yet, has no space for compiled kernels."""
     for place in (folder, *folder.parents):
         with suppress(OSError):
             return shutil.disk_usage(place).free < _LEAST_FREE
@@ -199,13 +199,13 @@ def full(folder: Path) -> bool:
 def ensure_writable_caches() -> str:
     """If the user's cache folder cannot be written, set ``XDG_CACHE_HOME`` to a private temporary one, for children too.
 
-    Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one. On a disk
-    that is full PoCL's compiler ends the process. A ``POCL_CACHE_DIR`` that cannot be written is replaced likewise; the user should be
-    warned of that by what is returned.
+    Without a cache folder PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one.
+    On a full disk PoCL's compiler aborts the process. A ``POCL_CACHE_DIR`` that cannot be written is replaced likewise; the returned text
+    is a warning about that for the user.
     """
     if sys.platform != "linux":
         return ""
-    with suppress(OSError):  # no place at all: what the drivers make of it is theirs to tell
+    with suppress(OSError):  # if there is no usable folder at all, the drivers will report it
         if not _usable(os.environ.get("XDG_CACHE_HOME") or "~/.cache", _FOREIGN):
             os.environ["XDG_CACHE_HOME"] = str(_shelter())
         if pocl_cache() and not _usable(pocl_cache()):
@@ -217,7 +217,7 @@ def ensure_writable_caches() -> str:
 
 
 def _usable(named: str, inside: Iterable[str] = ()) -> bool:
-    """Whether a folder, which is made, and those of these names inside can be written."""
+    """Whether a folder, which is created, and subfolders of it with these names can be written."""
     try:
         folder = Path(named).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def _usable(named: str, inside: Iterable[str] = ()) -> bool:
 def _shelter() -> Path:
     """A temporary folder that no other user may write to, the same for each process of a user.
 
-    The first of a few names that no other user has taken; where all of them are, one that goes when this process ends.
+    It has the first of a few names that no other user has taken; if all are taken, it is removed when this process ends.
     """
     parent = tempfile.gettempdir()
     if full(Path(parent)) and Path(_IN_MEMORY).is_dir() and not full(Path(_IN_MEMORY)):
@@ -249,10 +249,10 @@ def _shelter() -> Path:
 
 
 def for_single_items() -> None:
-    """Let PoCL put code for work-groups of one work-item into the binaries that it makes in this process, as the first launch would.
+    """Make PoCL include code for work-groups of one work-item in the binaries that it makes in this process, as the first launch would.
 
-    Otherwise it compiles a kernel twice: for any work-group, for the binary, and again when it is launched. Small grids without an
-    offset are meant, as in most launches; others are compiled at the first launch as before. PoCL looks once in the life of a process;
-    other drivers do not.
+    Otherwise it compiles a kernel twice: for any work-group size, for the binary, and again at the first launch. This covers small grids
+    without an offset, as in most launches; others are still compiled at the first launch. PoCL reads the setting once per process; other
+    drivers ignore it.
     """
     os.environ["POCL_BINARY_SPECIALIZE_WG"] = "1-1-1-goffs0-smallgrid"

@@ -1,4 +1,4 @@
-"""Text from a template file beside a module: kernels, whose generated parts are Jinja and the rest preprocessor definitions, and HTML."""
+"""Text from a template file beside a module: kernels, generated with Jinja and preprocessor definitions, and HTML."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from portatile.cache import Cache
 from portatile.records import Source, Value
 
 _COMPILED = 1 << 25  # bytes of compiled templates that are kept
-_LATE = 256  # texts that are remembered
+_LATE = 256  # expanded texts that are kept
 _of_late: dict[tuple[Path, Any], str] = {}
 _expands: ContextVar[bool] = ContextVar("expands", default=True)
 
 
 def load(module_file: str, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
-    """The text file ``name`` in the folder of ``module_file`` with ``values`` expanded, and ``defines`` for the preprocessor.
+    """The text file ``name`` in the folder of ``module_file``, with ``values`` expanded, and with ``defines`` for the preprocessor.
 
-    It may include others of that folder, and of the one above it. True and False become 1 and 0. An undefined name in the template raises
-    ``jinja2.UndefinedError``.
+    It may include other files of that folder and of its parent folder. True and False become 1 and 0. An undefined name in the template
+    raises ``jinja2.UndefinedError``.
     """
     path = Path(module_file).parent / name
     text = _expanded(path, values) if _expands.get() else ""
@@ -33,11 +33,11 @@ def load(module_file: str, name: str, defines: Mapping[str, Value], **values: An
 
 
 def _expanded(path: Path, values: Mapping[str, Any]) -> str:
-    """The text for these values; those of late are remembered, for the parts of a variant and what it is checked on share many."""
+    """The text for these values; recent texts are cached, because the parts of a variant and its check problems share many."""
     key = path, _frozen(values)
     try:
         text = _of_late.get(key)
-    except TypeError:  # of values that cannot be looked up
+    except TypeError:  # unhashable values
         return _template(path).render(values)
     if text is None:
         if len(_of_late) >= _LATE:
@@ -47,13 +47,13 @@ def _expanded(path: Path, values: Mapping[str, Any]) -> str:
 
 
 def _frozen(values: Mapping[str, Any]) -> tuple[tuple[str, type, Any], ...]:
-    """Names and values with their types: True is 1, but not as text."""
+    """Names and values with their types: True equals 1, but not as text."""
     return tuple((name, type(value), _frozen(value) if isinstance(value, dict) else value) for name, value in values.items())
 
 
 @contextmanager
 def without_texts() -> Iterator[None]:
-    """Plans that are made meanwhile have empty texts, which take most of the time: for who asks only for launches and memory."""
+    """A context in which plans are made with empty texts, which take most of the time: for callers that need only launches and memory."""
     before = _expands.set(False)
     try:
         yield
@@ -63,7 +63,7 @@ def without_texts() -> Iterator[None]:
 
 @cache
 def page(module_file: str, name: str) -> jinja2.Template:
-    """The HTML file ``name`` in the folder of ``module_file``, which escapes what is put into it; undefined names raise as in ``load``."""
+    """The HTML file ``name`` in the folder of ``module_file``, which escapes inserted values; undefined names raise as in ``load``."""
     loader = jinja2.FileSystemLoader(Path(module_file).parent)
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=loader)
     return environment.get_template(name)
@@ -89,13 +89,13 @@ def _environment(folder: Path) -> jinja2.Environment:
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=jinja2.FileSystemLoader((folder, folder.parent)),  # above it lies what several workloads include
+        loader=jinja2.FileSystemLoader((folder, folder.parent)),  # the parent folder has what several workloads include
         bytecode_cache=_Compiled(),
     )
 
 
 class _Compiled(jinja2.BytecodeCache):
-    """A cache of compiled templates between processes, in the cache of binaries: Jinja takes half a second for a large one."""
+    """A cache of compiled templates between processes, within the cache of binaries: Jinja takes half a second for a large template."""
 
     def load_bytecode(self, bucket: Any) -> None:
         if (kept := _compiled().get(bucket.key)) is not None:

@@ -1,7 +1,7 @@
-"""How long a Python thread computes while others wait for Python's lock: shorter while several have something to do at once.
+"""The GIL's switch interval: shorter while several threads have work at the same time.
 
-A thread that wants the lock waits for one that computes until that one's turn is over, 5 ms as Python is started. A thread that gives the
-lock up for a moment, in a call of a driver or at a message, has mostly taken it again before another one woke up.
+A thread that wants the GIL waits until the running thread's interval has passed, by default 5 ms. A thread that releases the GIL briefly,
+for a driver call or while it waits for a message, has usually taken it again before another thread wakes up.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_TURN = 5e-4  # seconds; to change threads takes some microseconds
+_TURN = 5e-4  # seconds; a switch between threads takes some microseconds
 _changing = threading.Lock()
 _usual: list[float] = []
-"""The length of turns outside of every ``short_turns``, while there are some."""
+"""The switch interval outside of every ``short_turns``, while there are any."""
 _asked: list[float] = []
-"""The length that each ``short_turns`` asked for that was entered and not left."""
+"""The interval that each active ``short_turns`` asked for."""
 
 
 @contextmanager
 def short_turns(seconds: float = _TURN) -> Iterator[None]:
-    """A context manager: Python's threads take turns of so many seconds inside, of this thread and of others, until the last one has left.
+    """A context manager that sets the switch interval of all threads to ``seconds``, until the last such context has ended.
 
-    Where several ask, the shortest turns count.
+    If several are active, the shortest interval applies.
     """
     with _changing:
         if not _asked:
@@ -42,10 +42,10 @@ def short_turns(seconds: float = _TURN) -> Iterator[None]:
 
 
 def give_way() -> None:
-    """Let another thread have Python's lock, in a loop that asks for something again and again; ``time.sleep(0)`` takes 50 us."""
+    """Let another thread take the GIL, in a polling loop; ``time.sleep(0)`` would take 50 us."""
     select.select((), (), (), 0)
 
 
 def _set() -> None:
-    """Have threads take the shortest turns that are asked for, and never longer ones than usual."""
+    """Set the shortest interval that is asked for, but never a longer one than usual."""
     sys.setswitchinterval(min([*_usual, *_asked]))

@@ -1,8 +1,8 @@
 """The routines as PyTorch operators: ``torch.compile`` traces them, autograd differentiates them, ``torch.library.opcheck`` accepts them.
 
-Import this module to register the operators ``gemm``, ``trsm``, ``convolve1d`` and ``convolve3d_separable`` in ``torch.ops.portatile``;
-the functions here call them. Tensors are float32 or float64; of products and ``trsm`` they may be complex. CUDA tensors are computed
-where they lie, on PyTorch's current stream; CPU tensors by the device that ``device`` selects, from their own memory.
+Import this module to register the operators ``gemm``, ``trsm``, ``convolve1d`` and ``convolve3d_separable`` in ``torch.ops.portatile``; the
+functions here call them. Tensors are float32 or float64; for products and ``trsm`` they may be complex. CUDA tensors are computed in place,
+on PyTorch's current stream; CPU tensors are computed from their own memory, by the device that ``device`` selects.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from portatile.routines import convolve as _convolve
 from portatile.routines import gemm as _gemm
 from portatile.routines import triangular as _triangular
 
-_Operand = tuple[Tensor, str]  # op(x) of a product: x and the letter
-_ADJOINT = {"periodic": "periodic", "zero": "zero", "grow": "shrink", "shrink": "grow"}  # of a boundary
+_Operand = tuple[Tensor, str]  # an operand op(x) of a product: x, and the letter of op
+_ADJOINT = {"periodic": "periodic", "zero": "zero", "grow": "shrink", "shrink": "grow"}  # the adjoint of each boundary
 
 
 def matmul(a: Tensor, b: Tensor, *, precision: Precision | None = None, device: str | None = None) -> Tensor:
@@ -102,7 +102,7 @@ def convolve3d_separable(
 
 
 def _called(name: str, computed: Callable[..., Tensor], tensors: tuple[Tensor | None, ...], *rest: Any) -> Tensor:
-    """A call of an operator; at once where nobody looks on, and as a function of ``torch.func``'s where that or a tangent does."""
+    """Call an operator: directly if PyTorch records nothing, as a function of ``torch.func`` under a transformation or with a tangent."""
     call: Callable[..., Any] = getattr(torch.ops.portatile, name)
     if not torch.compiler.is_compiling():
         if _eager(*tensors):
@@ -113,9 +113,9 @@ def _called(name: str, computed: Callable[..., Tensor], tensors: tuple[Tensor | 
 
 
 def _eager(*tensors: Tensor | None) -> bool:
-    """Whether a call needs no operator: plain tensors without gradients, and no mode or transformation of PyTorch's is active.
+    """Whether a call needs no operator: plain tensors without gradients, and no mode or transformation of PyTorch is active.
 
-    The operator would compute the same, after 40 us in PyTorch's dispatcher. False where PyTorch has no such functions to ask.
+    The operator would compute the same, after 40 us in PyTorch's dispatcher. False if PyTorch does not have the functions to tell.
     """
     recording = torch.is_grad_enabled()
     for tensor in tensors:
@@ -130,7 +130,7 @@ def _eager(*tensors: Tensor | None) -> bool:
 
 
 def _transformed() -> bool:
-    """Whether tensors may have tangents, or a transformation is active that asks for more than operators have."""
+    """Whether tensors may have tangents, or a transformation is active that needs more than operators provide."""
     try:
         functorch = torch._C._functorch
         active: Any = functorch.peek_interpreter_stack()
@@ -141,16 +141,16 @@ def _transformed() -> bool:
 
 
 def _computed(compute: Callable[..., Any], *tensors: Tensor | None) -> Tensor:
-    """``compute`` on tensors that all lie in CUDA memory, or all in the host's; raises ArgumentError for others."""
+    """``compute`` on tensors that are either all in CUDA memory or all in host memory; raises ArgumentError for others."""
     if forward_ad._current_level >= 0 and any(
         forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors if tensor is not None
     ):
-        raise ArgumentError("operators know no tangents: call the functions of portatile.torch")
+        raise ArgumentError("operators do not support tangents: call the functions of portatile.torch")
     detached = [None if tensor is None else tensor.detach() for tensor in tensors]
     there = [tensor for tensor in detached if tensor is not None]
     if not all(tensor.is_cuda for tensor in there) and not all(tensor.device.type == "cpu" for tensor in there):
         places = ", ".join(str(tensor.device) for tensor in there)
-        raise ArgumentError(f"the tensors lie on {places}; move them to one CUDA device or to the CPU")
+        raise ArgumentError(f"the tensors are on {places}; move them to one CUDA device or to the CPU")
     return cast(Tensor, compute(*detached))
 
 
@@ -179,7 +179,7 @@ def _gemm_computed(
 
 
 def _readable(tensor: Tensor) -> Tensor:
-    """A matrix whose rows or columns are contiguous, a copy if need be; raises ArgumentError for fewer dimensions."""
+    """A matrix whose rows or columns are contiguous, copied if needed; raises ArgumentError for fewer dimensions."""
     if tensor.ndim < 2:
         raise ArgumentError(f"a tensor of shape {tuple(tensor.shape)}; pass a matrix or a stack of them")
     if tensor.layout is not torch.strided:
@@ -266,7 +266,7 @@ def _trsm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    """The gradients of x = alpha M^-1 b, M = op(a), side L: y = M^-H g is that of b over alpha, - y x^H that of M."""
+    """For x = alpha M^-1 b with M = op(a), side L: y = M^-H g is the gradient of b over alpha, and - y x^H that of M."""
     a, x = ctx.saved_tensors
     side, uplo, trans, diag, alpha, device, precision = ctx.rest
     inverted, letter = _transposed((a, trans), "C")
@@ -325,7 +325,7 @@ def _adjoint(filtered: Callable[..., Tensor]) -> Callable[[Any, Tensor], tuple[A
 
 
 def _gemm_batch(info: Any, dims: tuple[Any, ...], a: Tensor, b: Tensor, c: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
-    """A batch of calls, along ``dims`` of the tensors that have one, as one of stacks."""
+    """A batch of calls, along ``dims`` of the tensors that have one, as one call on stacks."""
     rank = max(one.ndim - (dim is not None) for one, dim in zip((a, b), dims, strict=False))
 
     def first(one: Tensor, dim: int | None) -> Tensor:
@@ -351,7 +351,7 @@ def _gemm_tangent(given: tuple[Any, ...], output: Tensor, tangents: tuple[Any, .
 
 
 def _trsm_tangent(given: tuple[Any, ...], output: Tensor, tangents: tuple[Any, ...]) -> Any:
-    """Of x = alpha M^-1 b, M = op(a), side L: M^-1 (alpha db - dM x)."""
+    """For x = alpha M^-1 b with M = op(a), side L: the tangent is M^-1 (alpha db - dM x)."""
     a, _, side, uplo, trans, diag, alpha, device, precision = given
     of_a, of_b, *_ = tangents
     right = torch.zeros_like(output) if of_b is None else alpha * of_b
@@ -371,12 +371,12 @@ def _filtered_tangent(filtered: Callable[..., Tensor]) -> Callable[..., Any]:
     return tangent
 
 
-_TRANSFORMED: dict[str, type[torch.autograd.Function]] = {}  # the operators as ``torch.func`` wants functions
+_TRANSFORMED: dict[str, type[torch.autograd.Function]] = {}  # the operators as functions for ``torch.func``
 
 
 def _transforming(operator: Any, gradients: Any, context: Any, tangent: Any) -> type[torch.autograd.Function]:
     class Transformed(torch.autograd.Function):  # type: ignore[misc]
-        generate_vmap_rule = True  # by a call for each
+        generate_vmap_rule = True  # one call for each item of a batch
 
         @staticmethod
         def forward(*given: Any) -> Any:
@@ -415,5 +415,5 @@ _register("trsm", _trsm_computed, _trsm_shape, _trsm_gradients, _trsm_context, _
 _register("convolve1d", _convolve1d_computed, _convolve1d_shape, _adjoint(convolve1d), _filter_context, _filtered_tangent(convolve1d))
 _3d = convolve3d_separable
 _register(_3d.__name__, _convolve3d_computed, _convolve3d_shape, _adjoint(_3d), _filter_context, _filtered_tangent(_3d))
-if hasattr(torch.library, "register_vmap"):  # else each call of a batch is made by itself
+if hasattr(torch.library, "register_vmap"):  # otherwise each call of a batch is made separately
     torch.library.register_vmap("portatile::gemm", _gemm_batch)

@@ -23,12 +23,13 @@ def now(precisely: bool = False) -> str:
 
 
 FLOPS, TRAFFIC, ARRAYS = "flops", "traffic_bytes", "arrays_bytes"
-"""Among a trial's conditions, of a user's own kernel: operations, least traffic, or else the bytes of its arrays, of one run; no
-installation could tell them later."""
+"""Keys of a trial's conditions for a user's own kernel: operations and least traffic of one run, or else the bytes of its arrays. They are
+stored because no installation could derive them later.
+"""
 
 
 def own_speed(work: Mapping[str, float], seconds: float) -> tuple[float, str] | None:
-    """The speed of a user's own kernel, by the work that its search stored: Gflop/s, else GB/s; None where nothing is known."""
+    """The speed of a user's own kernel, by the work that its search stored: Gflop/s, else GB/s; None if unknown."""
     known = next((name for name in (FLOPS, TRAFFIC, ARRAYS) if work.get(name, 0.0) > 0), None)
     return None if known is None else (work[known] / seconds / 1e9, "Gflop/s" if known == FLOPS else "GB/s")
 
@@ -48,11 +49,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The problems that a configuration was checked on, and the driver, compiler and kernel text (``source``, a hash) for which that holds.
+    """The problems on which a configuration was checked, and the driver, compiler and kernel text (``source``, a hash) for which that is
+    valid.
 
-    ``failure`` says what was wrong; a certificate with one forbids the configuration. ``time``: when, in UTC. ``passing``: the device
-    refused to run it, perhaps because others used its memory, so that this holds for the process only. ``partial``: not all shapes were
-    checked, because the configuration was too slow to win; its time informs the search, but it may not be used.
+    ``failure`` says what was wrong; a certificate with a failure forbids the configuration. ``time``: when, in UTC. ``passing``: the device
+    could not run it, perhaps because other programs used its memory, so that this is valid only for the process. ``partial``: not all
+    shapes were checked, because the configuration was too slow to win; its time informs the search, but it may not be used.
     """
 
     driver: str
@@ -65,7 +67,7 @@ class Certificate:
     partial: bool = False
 
     def __str__(self) -> str:
-        """A line for each problem with its error, and for what driver, compiler and kernel text they hold."""
+        """A line for each problem with its error, and for which driver, compiler and kernel text they are valid."""
         lines = [f"{spelled(check.sizes)}: error {check.error:.2g} of the allowed" for check in self.checks]
         marks = [mark for mark, said in (("partial", self.partial), (f"failed: {self.failure}", self.failure)) if said]
         holds = ", ".join((f"driver {self.driver}", self.compiler, f"kernel text {self.source[:12]}", self.time))
@@ -80,10 +82,10 @@ class Certificate:
 class Standing:
     """The result of a finalist in the final comparison.
 
-    ``seconds`` is its time in comparisons: never less than the winner's, and scaled to the machine's speed during the search, so that
-    it can be compared with trials that were no finalists. ``interval`` contains the median with 95 % confidence, or less for few
-    samples. ``place`` 1 is the winner; ``tied``: shown to be as fast as the winner. ``race``: the time of the comparison, equal for all
-    of its finalists.
+    ``seconds`` is its time in comparisons: never less than the winner's, and scaled to the machine's speed during the search, so that it is
+    comparable with trials that were not finalists. ``interval`` contains the median with 95 % confidence, or less for few samples.
+    ``place`` 1 is the winner; ``tied``: shown to be as fast as the winner. ``race``: the time of the comparison, equal for all of its
+    finalists.
     """
 
     seconds: float
@@ -94,17 +96,17 @@ class Standing:
 
 
 UNRACED = 1.1
-"""The factor on the time of a trial that was no finalist: of many single measurements the fastest was lucky."""
+"""The factor on the time of a trial that was not a finalist: the fastest of many single measurements was lucky."""
 
 
 @dataclass(frozen=True, repr=False)
 class Trial:
     """One evaluation of one configuration. ``samples`` are seconds per run; ``error`` is in units of ``bound`` = 1.
 
-    ``standing``: the result in the final comparison, whose samples these are then. ``cold``: timed with operands that no cache held.
-    ``conditions``: what the device reported right after the timing, where it reports anything: ``clock_mhz``,
-    ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under; and
-    ``other_searches``, if there were any that timed on the device then; and ``FLOPS``, ``TRAFFIC`` and ``ARRAYS`` of a user's own kernel.
+    ``standing``: the result in the final comparison, in which case ``samples`` are from there. ``cold``: timed with operands that were not
+    in any cache. ``conditions``: what the device reported right after the timing, if anything: ``clock_mhz``, ``memory_clock_mhz``,
+    ``temperature_c``, ``power_w``, and ``power_seconds``, the duration of the load under which the power was measured; ``other_searches``,
+    if there were any that timed on the device at that time; and ``FLOPS``, ``TRAFFIC`` and ``ARRAYS`` of a user's own kernel.
     """
 
     problem: Problem
@@ -160,7 +162,7 @@ class Trial:
 
     @property
     def spread(self) -> float:
-        """Half the distance between the quartiles of the samples, as a share of the median."""
+        """Half the interquartile range of the samples, as a fraction of the median."""
         ordered = sorted(self.samples)
         quarter = len(ordered) // 4
         return (ordered[-1 - quarter] - ordered[quarter]) / 2 / self.median
@@ -180,17 +182,17 @@ class Trial:
 
     @property
     def rank(self) -> float:
-        """Seconds by which trials are ordered: ``comparable``, times ``UNRACED`` for a trial that was no finalist."""
+        """Seconds by which trials are ordered: ``comparable``, times ``UNRACED`` for a trial that was not a finalist."""
         return self.comparable if self.standing is not None else UNRACED * self.comparable
 
     @property
     def fully_checked(self) -> bool:
-        """Whether it was checked on every shape that a winner is checked on."""
+        """Whether it was checked on every shape on which a winner is checked."""
         return self.status == "ok" and not (self.certificate is not None and self.certificate.partial)
 
     @property
     def energy(self) -> float | None:
-        """Joules per run, power times time; None where the device reports no power, or the trial failed."""
+        """Joules per run, power times time; None if the device reports no power, or the trial failed."""
         power = self.conditions.get("power_w")
         return None if power is None or self.status != "ok" else power * self.median
 

@@ -6,11 +6,11 @@ import sys
 import warnings
 
 _PASSED_OVER = frozenset({"portatile", "contextlib", "functools"})
-"""Top modules whose frames are not the user's."""
+"""Top-level modules whose frames are not the user's."""
 
 
 def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Warn at the nearest frame outside the package; in a thread of the package's own, where this is called."""
+    """Warn at the nearest frame outside of the package; in one of the package's own threads, at the call of this function."""
     level, frame = 2, sys._getframe(1)
     while frame is not None and _module(frame.f_globals) in _PASSED_OVER:
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
@@ -19,7 +19,7 @@ def warn(message: str, category: type[Warning] = RuntimeWarning) -> None:
 
 
 def in_a_line(message: Warning | str, *rest: object, **named: object) -> str:
-    """``warnings.formatwarning`` for commands: one line without the place in the source, which means nothing to who typed the command."""
+    """``warnings.formatwarning`` for commands: one line without the source location, which means nothing to users of the command line."""
     return f"portatile: warning: {message}\n"
 
 

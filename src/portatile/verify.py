@@ -1,4 +1,4 @@
-"""Checks of a device's memory after a run: poison, inputs and error bounds. Canaries are `guarded_memory`'s."""
+"""Checks of a device's memory after a run: poison, inputs and error bounds. Canaries are in ``guarded_memory``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from portatile.workload import Expected
 
-GUARD_BYTES = 4096  # next to an operand that are looked at after each run
+GUARD_BYTES = 4096  # bytes next to an operand that are inspected after each run
 GUARD_WORD = 0x41C3F00D
-"""A canary, 24.5 as a float32 and 6.7e8 as a float64: neither a NaN nor so large that what a kernel adds to it is rounded away."""
-POISON_BYTE = 0xFF  # as any floating-point type: NaN
+"""A canary, 24.5 as a float32 and 6.7e8 as a float64: neither a NaN nor so large that what a kernel adds to it is lost in rounding."""
+POISON_BYTE = 0xFF  # a NaN in any floating-point type
 _POISON_NAN = 0xFFF3
-"""Sixteen bits that, repeated, are a NaN of every floating-point type from float16 on, and none that a device computes."""
+"""Sixteen bits that, repeated, are a NaN of every floating-point type from float16 on, and one that no device computes."""
 
 REDUCTIONS: Mapping[str, Callable[[NDArray[Any]], Any]] = {"sum": np.sum, "min": np.min, "max": np.max}
 """Reductions that may be compared in place of an output's elements, by name."""
@@ -32,14 +32,14 @@ class Verdict:
 
 
 def poison(dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """Memory of ``count`` elements in which ``compare`` recognises those of floating-point types that nobody has written since."""
+    """Memory of ``count`` elements in which ``compare`` recognises floating-point elements that were never written."""
     if dtype.kind == "f" and dtype.itemsize % 2 == 0:
         return np.full(count * dtype.itemsize // 2, _POISON_NAN, np.uint16).view(dtype)
     return np.full(count * dtype.itemsize, POISON_BYTE, np.uint8).view(dtype)
 
 
 def _poisoned(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """The elements that ``poison`` has made."""
+    """The elements that still hold the values of ``poison``."""
     if values.dtype.kind != "f" or values.dtype.itemsize % 2:
         return np.zeros(values.shape, bool)
     halves = np.ascontiguousarray(values).view(np.uint16).reshape(values.size, -1)
@@ -59,7 +59,7 @@ def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:
 def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
     """Whether an input is unchanged, bit for bit."""
     bytes_before, bytes_after = before.reshape(-1).view(np.uint8), after.reshape(-1).view(np.uint8)
-    words = bytes_before.size // 8 * 8  # compared first, for that takes a tenth of the time of bytes
+    words = bytes_before.size // 8 * 8  # words are compared first, ten times faster than bytes
     if np.array_equal(bytes_before[:words].view(np.uint64), bytes_after[:words].view(np.uint64)):
         wrong = words + np.flatnonzero(bytes_before[words:] != bytes_after[words:])
     else:
@@ -74,8 +74,8 @@ def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
 def compare(actual: NDArray[Any], expected: Expected, bound: float, name: str = "output") -> Verdict:
     """Compare an output's whole memory (one-dimensional) with its expected content.
 
-    An element is right when ``|got - value| <= bound * scale``; where ``scale`` is 0 it must be equal, NaN equalling NaN, but not the
-    NaN of ``poison``. Infinities must agree in sign.
+    An element is right if ``|got - value| <= bound * scale``; if ``scale`` is 0 it must be equal, NaN equalling NaN, but not the NaN of
+    ``poison``. Infinities must agree in sign.
     """
     places = expected.indices
     written = actual if places is None else actual[places]

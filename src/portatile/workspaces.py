@@ -1,4 +1,4 @@
-"""Memory for the temporaries of plans, which is kept from run to run and makes way where memory is scarce."""
+"""Memory for the temporaries of plans, kept from run to run and released when memory is scarce."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.records import Plan, Temporary
 
-_IMAGES = 8  # kept for each queue, images and buffers of an exact size, because each serves its own shape only
+_IMAGES = 8  # images and buffers of an exact size that are kept for each queue, because each suits only one shape
 _Place = tuple[int, tuple[int, int, int, str] | None]
-"""A key of blocks: the place in a plan (below 0 for zeroed memory), and the form of an image or an exact size."""
+"""A key of blocks: the index in a plan (below 0 for zeroed memory), and the form of an image or an exact size."""
 
 
 class User(Protocol):
@@ -21,29 +21,29 @@ class User(Protocol):
     plan: Plan
 
     def give_up(self, queue: Queue) -> None:
-        """Use the workspace of a queue no longer: the next run asks for another."""
+        """Stop using the workspace of a queue: the next run asks for another."""
 
 
 _Blocks = dict[_Place, tuple[Memory, "WeakSet[User]"]]
 
 
 class Workspaces:
-    """Memory for the temporaries of many executables on one device. On an in-order queue they can all use the same memory.
+    """Memory for the temporaries of many executables on one device. On an in-order queue they can all share the same memory.
 
-    A queue has a block for each place in the list of a plan's temporaries, as large as the largest that stood there. Zeroed temporaries
-    have blocks of their own. Of images, and of buffers of an exact size, the few that were used last are kept. Users keep their memory
-    until ``give_up`` tells them that it is needed elsewhere.
+    A queue has a block for each index in the list of a plan's temporaries, as large as the largest one at that index. Zeroed temporaries
+    have their own blocks. Of images, and of buffers of an exact size, the most recently used few are kept. Users keep their memory until
+    ``give_up`` tells them that it is needed elsewhere.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._queues: WeakKeyDictionary[Queue, _Blocks] = WeakKeyDictionary()
-        self.users = 0  # that run at this moment; while there are any, ``spare`` frees nothing
+        self.users = 0  # users that run at this moment; while there are any, ``spare`` frees nothing
 
     def give(self, user: User, queue: Queue) -> dict[str, Memory]:
         """Memory for the temporaries of a user's plan on a queue, by name.
 
-        Where memory is scarce, everything that is kept is freed first. Raises DeviceError when there is still not enough.
+        If memory is scarce, everything that is kept is freed first. Raises DeviceError if there is still not enough.
         """
         self.users += 1
         try:
@@ -74,7 +74,7 @@ class Workspaces:
                 self._take(blocks, key, queue)
             block = blocks.pop(key) if key in blocks else (self._make(temporary, queue), WeakSet[User]())
             block[1].add(user)
-            blocks[key] = block  # the newest last
+            blocks[key] = block  # keeps the newest last
             memories[temporary.name] = block[0]
         own = sum(temporary.kind == "image" or temporary.exact for temporary in user.plan.temporaries)
         images = [key for key in blocks if key[1] is not None]
@@ -89,7 +89,7 @@ class Workspaces:
                 self._take(blocks, key, queue)
 
     def discard_zeroed(self, queue: Queue) -> None:
-        """Free a queue's zeroed memory after a run that failed, which may have left something else there."""
+        """Free a queue's zeroed memory after a failed run, which may have left other values there."""
         blocks = self._queues.get(queue, {})
         for key in [key for key in blocks if key[0] < 0]:
             self._take(blocks, key, queue)
@@ -111,7 +111,7 @@ class Workspaces:
 
 
 def workspace(plans: Iterable[Plan]) -> int:
-    """Bytes of a queue's shared workspace after these plans have run on it: for each place the largest temporary that stood there."""
+    """Bytes of a queue's shared workspace after these plans have run on it: the sum over indices of the largest temporary at each."""
     largest: dict[_Place, int] = {}
     for plan in plans:
         for place, temporary in enumerate(plan.temporaries):
@@ -121,7 +121,7 @@ def workspace(plans: Iterable[Plan]) -> int:
 
 
 def _place(place: int, temporary: Temporary) -> _Place:
-    """A key of temporaries that share memory: buffers in the same place of their plans; others only with equal form or size too."""
+    """A key of temporaries that share memory: buffers at the same index of their plans; others only if form or size are equal, too."""
     if temporary.zeroed:
         return -1 - place, None
     if temporary.exact:
@@ -131,5 +131,5 @@ def _place(place: int, temporary: Temporary) -> _Place:
 
 
 def round_up(nbytes: int) -> int:
-    """Bytes in whole words."""
+    """Bytes rounded up to whole words."""
     return -(-nbytes // 4) * 4

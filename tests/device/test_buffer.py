@@ -132,11 +132,11 @@ def test_released_ones_are_refused_by_name(device: Device) -> None:
         portatile.matmul(stack, b)
     for released in (a, out, stack):
         released.release()
-    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was released"):
         portatile.matmul(stack, b)
-    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+    with pytest.raises(ArgumentError, match="a is a Buffer whose memory was released"):
         portatile.matmul(a, b)
-    with pytest.raises(ArgumentError, match="out is a Buffer whose memory was given back"):
+    with pytest.raises(ArgumentError, match="out is a Buffer whose memory was released"):
         portatile.matmul(Buffer.from_numpy(np.ones((5, 4), np.float32), device), b, out=out)
     with pytest.raises(ArgumentError, match="released"):
         a.numpy()
@@ -147,10 +147,10 @@ def test_released_volumes_are_refused_by_name(device: Device) -> None:
     portatile.wavelets.apply_potential(volume, field)
     portatile.convolve3d_separable(volume, [0.5, 0.5], lower=0, out=out)
     field.release()
-    with pytest.raises(ArgumentError, match="the potential is a Buffer whose memory was given back"):
+    with pytest.raises(ArgumentError, match="the potential is a Buffer whose memory was released"):
         portatile.wavelets.apply_potential(volume, field)
     out.release()
-    with pytest.raises(ArgumentError, match="out is a Buffer whose memory was given back"):
+    with pytest.raises(ArgumentError, match="out is a Buffer whose memory was released"):
         portatile.convolve3d_separable(volume, [0.5, 0.5], lower=0, out=out)
     volume.release()
     for call in (
@@ -158,7 +158,7 @@ def test_released_volumes_are_refused_by_name(device: Device) -> None:
         portatile.wavelets.magicfilter3d,
         lambda psi: portatile.convolve3d_separable(psi, [1.0], lower=0),
     ):
-        with pytest.raises(ArgumentError, match="psi is a Buffer whose memory was given back"):
+        with pytest.raises(ArgumentError, match="psi is a Buffer whose memory was released"):
             call(volume)
 
 

@@ -155,10 +155,10 @@ MISTAKES: dict[str, tuple[Call, type[Exception], str]] = {
     "twice": (lambda p: p(A, B, a=A), ArgumentError, "given twice"),
     "two outputs": (lambda p: p(A, B, C, out=C.copy()), ArgumentError, "both given"),
     "beta without c": (lambda p: p(A, B, beta=1.0), ArgumentError, "c is missing"),
-    "scalar": (lambda p: p(A, B, alpha="x"), ArgumentError, "no real number"),
+    "scalar": (lambda p: p(A, B, alpha="x"), ArgumentError, "not a real number"),
     "name": (lambda p: p(A, B, gamma=1.0), UnknownNameError, "gamma"),
     "read-only": (lambda p: p(A, B, out=read_only()), ArgumentError, "read-only"),
-    "places": (lambda p: p(Buffer.from_numpy(A, p.device), B), ArgumentError, "a and b lie in different places"),
+    "places": (lambda p: p(Buffer.from_numpy(A, p.device), B), ArgumentError, "a and b are in different places"),
     "released": (
         lambda p: p(released(Buffer.from_numpy(A, p.device)), Buffer.from_numpy(B, p.device)),
         ArgumentError,

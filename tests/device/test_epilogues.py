@@ -76,11 +76,11 @@ def test_blocks_of_k_have_factors(device: Device) -> None:
         result = portatile.gemm(x, y, scale_a=u, scale_b=v, dtype="bfloat16", activation="relu").numpy().astype(float)
         assert (np.abs(result - np.maximum(want, 0)) <= bound + 2.0**-8 * np.abs(want)).all()
     for given, message in (
-        ({"scale_a": s}, r"must be both there, scale_a as 9 x 3 and scale_b as 3 x 12; scale_a has shape \(9, 3\) and scale_b is no array"),
+        ({"scale_a": s}, r"must both be given, scale_a as 9 x 3 and scale_b as 3 x 12; scale_a has shape \(9, 3\) and scale_b is no array"),
         ({"scale_a": s[:, :2], "scale_b": t[:2]}, r"it must have one of \(9,\), \(9, 1\), \(9, 3\)"),
         ({"bias": 1.0}, "bias is a float; pass an array"),
         ({"bias": [1.0] * 12}, "bias is a list; pass an array"),
-        ({"scale_a": s, "scale_b": t[0]}, "must be both there"),
+        ({"scale_a": s, "scale_b": t[0]}, "must both be given"),
         ({"scale_a": s, "scale_b": np.asfortranarray(t)}, "contiguous rows"),
         ({"scale_a": s, "scale_b": t, "out": np.empty((12, 9), np.float32).T}, "contiguous rows"),
         ({"scale_a": s, "scale_b": t.astype(float)}, "scale_b"),
@@ -88,7 +88,7 @@ def test_blocks_of_k_have_factors(device: Device) -> None:
         with pytest.raises(ArgumentError, match=message):
             portatile.gemm(a, b, device=device.info.id, **given)
     wide = [array.astype(np.float32) for array in (a, b)]
-    with pytest.raises(ArgumentError, match="for floats of eight bits"):
+    with pytest.raises(ArgumentError, match="for eight-bit floats"):
         portatile.gemm(*wide, scale_a=s, scale_b=t, device=device.info.id)
 
 
@@ -131,7 +131,7 @@ def test_a_stack_times_one_matrix_is_one_product(device: Device) -> None:
     for _ in range(2):
         result = portatile.gemm(y, w, trans_b="T", bias=z, activation="relu")
         assert np.allclose(result.numpy(), want, rtol=1e-4, atol=1e-4)
-    with pytest.raises(ArgumentError, match="rows lie evenly"):
+    with pytest.raises(ArgumentError, match="evenly spaced rows"):
         portatile.gemm(x.transpose(1, 0, 2, 3), weights, **given)
 
 
@@ -156,8 +156,8 @@ def test_nothing_else_is_touched(device: Device) -> None:
         ({"bias": np.ones(5)}, "it must be float32, the type of the sums"),
         ({"bias": np.ones(10, np.float32)[::2]}, "copy it"),
         ({"activation": "tanh"}, "is not one of relu, gelu, gelu_tanh, silu"),
-        ({"scale_a": 1j}, "no real number"),
-        ({"alpha": 1j, "activation": "relu"}, "no real number"),
+        ({"scale_a": 1j}, "not a real number"),
+        ({"alpha": 1j, "activation": "relu"}, "not a real number"),
     ],
 )
 def test_what_does_not_fit(device: Device, given: dict[str, Any], message: str) -> None:

@@ -135,7 +135,7 @@ def test_nothing_is_lost_or_counted_twice_and_the_winner_is_as_alone(tmp_path: P
             with (
                 fleets.workers(address, 4),
                 ResultStore(server.url) as store,
-                pytest.warns(RuntimeWarning, match="go there when it is back"),
+                pytest.warns(RuntimeWarning, match="will be sent when it is back"),
             ):
                 result = search.tune(asked, fleets.once_there(address, 4), store, listen)
         finally:

@@ -189,5 +189,5 @@ def test_calls_with_other_structures_are_refused() -> None:
 @pytest.mark.parametrize(("declared", "instead"), [("size_t", "ulong"), ("ptrdiff_t", "long"), ("bool", "int")])
 def test_types_that_opencl_does_not_take(declared: str, instead: str) -> None:
     text = f"kernel void f(global float *y, const {declared} n) {{ y[0] = n; }}"
-    with pytest.raises(ArgumentError, match=f"n of f is a {declared}, which OpenCL C does not take: declare it {instead}"):
+    with pytest.raises(ArgumentError, match=f"n of f is a {declared}, which OpenCL C does not allow: declare it {instead}"):
         portatile.Kernel(text, "f", (np.zeros(4, np.float32), 1), {}, global_size=1)

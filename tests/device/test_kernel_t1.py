@@ -55,7 +55,7 @@ def test_tune_takes_a_t1_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "kernel:axpy n=1003 float32" in out
     assert "1 configuration in" in out  # the file's own budget
     assert "UNVERIFIED" not in out
-    assert "verified on the arguments of its definition alone" in out
+    assert "verified only on the arguments of its definition" in out
     assert main(["tune", str(path), "--budget", "2", "--json"]) == 0
     captured = capsys.readouterr()
     document = json.loads(captured.out)

@@ -169,7 +169,7 @@ MISTAKES = {
     "no c": (lambda: portatile.syrk(SQUARE, beta=1.0), "no c"),
     "dtypes": (lambda: portatile.symm(SQUARE, SQUARE.astype("float64")), "convert one"),
     "out": (lambda: portatile.syrk(SQUARE, out=np.empty((3, 3), F)), "must have shape"),
-    "shapes": (lambda: portatile.syr2k(SQUARE, np.ones((4, 3), F)), "of one shape"),
+    "shapes": (lambda: portatile.syr2k(SQUARE, np.ones((4, 3), F)), "equal shapes"),
     "two dtypes": (lambda: portatile.syr2k(SQUARE, SQUARE.astype("float64")), "convert one"),
     "c is b": (lambda: portatile.syr2k(np.eye(4, dtype=F), SQUARE, out=SQUARE), "overlaps b"),
     "aliased": (lambda: portatile.symm(SQUARE, np.eye(4, dtype=F), out=SQUARE), "overlaps a"),
@@ -182,12 +182,12 @@ def test_a_complex_factor_of_real_matrices_is_refused_in_repeated_calls_too(devi
         call = partial(routine, square, square, device=device.info.id)
         call(alpha=2.0)
         assert np.array_equal(call(alpha=0.5), 0.5 * square)
-        with pytest.raises(ArgumentError, match="alpha=1j is no real number"):
+        with pytest.raises(ArgumentError, match="alpha=1j is not a real number"):
             call(alpha=1j)
     narrow = (square + 1j * square).astype(np.complex64)
     for device_id in (device.info.id, None):  # of small ones without a device NumPy may take care
         assert np.allclose(np.diag(portatile.herk(narrow, alpha=0.5, device=device_id)), 1.0)
-        with pytest.raises(ArgumentError, match="alpha=1j is no real number"):
+        with pytest.raises(ArgumentError, match="alpha=1j is not a real number"):
             portatile.herk(narrow, alpha=1j, device=device_id)
 
 

@@ -230,5 +230,5 @@ def test_results_of_another_dtype(device: Device) -> None:
     cast = portatile.matmul(A, B, dtype="float64", **place)
     assert np.allclose(cast, np.matmul(A, B, dtype=np.float64), rtol=1e-14)
     assert portatile.matmul(A, K[:5], dtype="float64", **place).shape == (6,)
-    with pytest.raises(ArgumentError, match="no result of type"):
+    with pytest.raises(ArgumentError, match="no result of dtype"):
         portatile.matmul(A, B, dtype="int32")

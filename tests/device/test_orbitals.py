@@ -114,7 +114,7 @@ def test_mistakes_are_told(device: Device) -> None:
         apply_potential(psi[0, 0], np.zeros(SHAPE), device=name)
     with pytest.raises(ArgumentError, match="boundary"):
         apply_potential(psi, np.zeros(SHAPE), boundary="shrink", device=name)
-    with pytest.raises(ArgumentError, match="no orbitals"):
+    with pytest.raises(ArgumentError, match="without orbitals"):
         apply_potential(psi[:0], np.zeros(SHAPE), device=name)
     with pytest.raises(ArgumentError, match="occupations"):
         density(psi, occupation=[1.0], device=name)

@@ -88,12 +88,12 @@ def test_a_store_in_a_folder_that_nobody_may_enter(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: portatile.gemm(A, A, alpha=1j), "alpha=1j is no real number"),  # type: ignore[arg-type]
-        (lambda: portatile.gemm(A, A, beta="1"), "beta='1' is no real number"),  # type: ignore[arg-type]
-        (lambda: portatile.trsm(A, A, alpha=None), "alpha=None is no real number"),  # type: ignore[arg-type]
-        (lambda: portatile.symm(A, A, alpha=[1, 2]), "is no real number"),  # type: ignore[arg-type]
-        (lambda: portatile.syrk(A, alpha="x"), "is no real number"),  # type: ignore[arg-type]
-        (lambda: portatile.trmm(A, A, alpha=np.complex64(1)), "is no real number"),  # type: ignore[arg-type]
+        (lambda: portatile.gemm(A, A, alpha=1j), "alpha=1j is not a real number"),  # type: ignore[arg-type]
+        (lambda: portatile.gemm(A, A, beta="1"), "beta='1' is not a real number"),  # type: ignore[arg-type]
+        (lambda: portatile.trsm(A, A, alpha=None), "alpha=None is not a real number"),  # type: ignore[arg-type]
+        (lambda: portatile.symm(A, A, alpha=[1, 2]), "is not a real number"),  # type: ignore[arg-type]
+        (lambda: portatile.syrk(A, alpha="x"), "is not a real number"),  # type: ignore[arg-type]
+        (lambda: portatile.trmm(A, A, alpha=np.complex64(1)), "is not a real number"),  # type: ignore[arg-type]
         (lambda: portatile.matmul(np.ma.masked_greater(A, 0.0), A), "masked"),
         (lambda: portatile.matmul(A, A, device=0), "by its id"),  # type: ignore[arg-type]
         (lambda: portatile.tune("gemm", m=2, n=2, k=2, device=portatile.get_device()), "by its id"),  # type: ignore[call-overload]
@@ -131,7 +131,7 @@ WORDS: list[tuple[Any, str]] = [
     (lambda: portatile.Buffer.from_numpy(A).assign([1.0]), "asarray"),  # type: ignore[arg-type]
     (lambda: portatile.Buffer.empty((2**40, 2**40), "f8"), "larger than any memory"),
     (lambda: portatile.Buffer.empty((2.5, 2), "f8"), "whole numbers"),  # type: ignore[arg-type]
-    (lambda: portatile.Buffer.empty((2, 2), "float23"), "no type of elements"),
+    (lambda: portatile.Buffer.empty((2, 2), "float23"), "not an element type"),
     (lambda: portatile.Buffer.empty((2, 2), object), "Python objects"),
     (lambda: portatile.gemm(portatile.Buffer.from_numpy(A)[:, ::2], portatile.Buffer.from_numpy(A)), r"Buffer\.from_numpy\(a\.numpy"),
     (lambda: portatile.matmul(portatile.Buffer.from_numpy(A), A), r"Buffer\.from_numpy or \.numpy"),
@@ -141,11 +141,11 @@ WORDS: list[tuple[Any, str]] = [
     (lambda: portatile.matmul(A, A, out=np.zeros((3, 3), int)), "pass another array for the result"),
     (lambda: portatile.matmul(A, A, out=A.tolist()), "CUDA array$"),  # type: ignore[call-overload]
     (lambda: portatile.convolve1d(A, [[1.0], [2.0, 3.0]], lower=0), "equally long"),  # type: ignore[arg-type]
-    (lambda: portatile.coulomb_potential(np.ones((3, 4), np.float32), ((2, 3), 4), 1.0), "whole numbers"),  # type: ignore[arg-type]
+    (lambda: portatile.coulomb_potential(np.ones((3, 4), np.float32), ((2, 3), 4), 1.0), "non-negative integers"),  # type: ignore[arg-type]
     (lambda: portatile.convolve3d_separable(VOLUME, [1.0], lower=0, boundary=None), "boundary=None"),  # type: ignore[arg-type]
     (lambda: portatile.wavelets.density(VOLUME.tolist()), "psi is a list"),
     (lambda: portatile.wavelets.density(np.ones(())), "one orbital"),
-    (lambda: portatile.wavelets.density(VOLUME, occupation=["x"]), "'x' is no real number"),  # type: ignore[list-item]
+    (lambda: portatile.wavelets.density(VOLUME, occupation=["x"]), "'x' is not a real number"),  # type: ignore[list-item]
     (lambda: portatile.wavelets.potential_energy(None, VOLUME), "psi is a NoneType"),
     (lambda: portatile.wavelets.apply_potential(np.ones((4, 6, 8), int), VOLUME), "psi has dtype int64"),
     (lambda: portatile.wavelets.apply_potential(VOLUME, VOLUME.tolist()), "the potential is a list"),  # type: ignore[arg-type]

@@ -131,7 +131,7 @@ def test_kinetic_energy_of_a_batch(device: Device, dtype: str, given: Any, bound
         (lambda x: kinetic(x, boundary="reflect"), "is not one of periodic"),
         (lambda x: kinetic(x[None], spacing=(1.0,) * 4), "one for each of 3 axes"),
         (lambda x: kinetic(x[None, None]), "a batch of orbitals"),
-        (lambda x: kinetic(x[:0][None][:0]), "no orbitals"),
+        (lambda x: kinetic(x[:0][None][:0]), "without orbitals"),
         (lambda x: kinetic(x.tolist()), "psi is a list"),
         (lambda x: analysis3d(x, boundary="zero"), "the wavelet transform takes periodic"),
         (lambda x: synthesis3d(x, boundary=("grow", "periodic", "constant")), "the wavelet transform takes periodic"),

@@ -249,7 +249,7 @@ def test_a_released_device_begins_anew(gpu: Device) -> None:
     for call in (portatile.matmul, product):
         for _ in range(2):
             np.testing.assert_allclose(call(*anew).numpy(), a @ b, rtol=1e-5)
-        with pytest.raises(ArgumentError, match="a is a Buffer whose memory was given back"):
+        with pytest.raises(ArgumentError, match="a is a Buffer whose memory was released"):
             call(*before)
 
 

@@ -25,7 +25,7 @@ from portatile.errors import ArgumentError
         ("longdouble", checks.COMPLEX, "a.astype('float64')"),
         ("int16", checks.COMPLEX, "a.astype('float64')"),
         ("float16", checks.COMPLEX, "a.astype('float32')"),
-        ("complex64", checks.DTYPES, "take real and imaginary part apart"),
+        ("complex64", checks.DTYPES, "pass its real and imaginary parts separately"),
         ([("x", "f4"), ("y", "f4")], checks.FACTORS, r"take one of its fields, for example a\['x'\]"),
     ],
 )

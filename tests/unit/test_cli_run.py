@@ -87,4 +87,4 @@ def test_a_function_that_is_no_kernel_is_told(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "none.cl"
     path.write_text("void f(global float *x) { x[0] = 1; }")
     assert main(["run", str(path), "f", "--global", "1", "1"]) == 1
-    assert "has no kernel: a function with __kernel before it" in capsys.readouterr().err
+    assert "has no kernel: no function is declared __kernel" in capsys.readouterr().err

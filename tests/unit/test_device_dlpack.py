@@ -79,7 +79,7 @@ def test_host_arrays_are_no_cuda_arrays() -> None:
     array = np.arange(3.0)
     assert not is_cuda_array(array)
     assert not is_cuda_array([1, 2])
-    with pytest.raises(ArgumentError, match="lies in no CUDA memory"):
+    with pytest.raises(ArgumentError, match="is not in accessible CUDA memory"):
         Buffer.wrap(array)
 
 

@@ -192,7 +192,7 @@ def test_vectors_and_local_memory_that_do_not_fit() -> None:
         return Kernel(text, "norms", {**given, **arguments}, {"block": [5]}, global_size=5, local_size="block")
 
     norms(p=np.ones(20, np.float32))
-    with pytest.raises(ArgumentError, match="p has 19 numbers, no multiple of the 4 of a float4"):
+    with pytest.raises(ArgumentError, match="p has 19 numbers, not a multiple of the 4 of a float4"):
         norms(p=np.ones(19, np.float32))
     with pytest.raises(ArgumentError, match=r"s of norms is local memory: pass its number of elements, .* not a ndarray"):
         norms(s=np.zeros(5, np.float32))

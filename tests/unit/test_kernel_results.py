@@ -94,7 +94,7 @@ def test_an_argument_may_end_in_the_underscore_itself() -> None:
 
 
 def test_a_text_without_kernels_says_what_makes_one() -> None:
-    with pytest.raises(UsageError, match=r"f\.cl has no kernel: a function with __kernel before it"):
+    with pytest.raises(UsageError, match=r"f\.cl has no kernel: no function is declared __kernel"):
         Kernel("void f(global float *x) { x[0] = 1; }", "f", (np.zeros(4, np.float32),), {"L": [1]}, global_size=1)
 
 

@@ -85,7 +85,7 @@ def test_trials_and_choices_in_a_few_lines() -> None:
     assert str(choice).splitlines() == ["tuned: tuned for this problem", "A=2", f"1 ms for m=8 n=9 k=1000 trans_a=N on {CPU.id}, 2026"]
     assert "<th>A</th><td>2</td>" in choice._repr_html_()
     assert repr(choice) == "<tuned: A=2>"
-    assert len(str(Choice({}, "default", "nothing tuned is near")).splitlines()) == 1
+    assert len(str(Choice({}, "default", "nothing near was tuned")).splitlines()) == 1
 
 
 class Shell:
@@ -141,7 +141,7 @@ def test_metrics_are_of_valid_trials() -> None:
     assert metrics.of_trial({"n": 9, "A": 2}, TRIALS[1]) == {}
     with pytest.raises(UnknownNameError, match="elsewhere"):
         Metrics.of({"rate": "elsewhere / time"}, ["time"])
-    with pytest.raises(ArgumentError, match="no number"):
+    with pytest.raises(ArgumentError, match="not a number"):
         Metrics.of({"text": lambda time: "much"}, ["time"]).of_trial({}, TRIALS[2])
     with pytest.raises(ArgumentError, match="cannot be computed"):
         Metrics.of({"rate": "1 / (time - time)"}, ["time"]).of_trial({}, TRIALS[2])

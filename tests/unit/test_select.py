@@ -137,4 +137,4 @@ def test_the_default_says_whether_anything_was_near() -> None:
     far = choose(SCALE, SCALE.problem({"n": 33}), HERE, [trial(32 << 10, 8)])
     assert near.config == far.config == {"W": 1}
     assert "not legal here" in near.explanation
-    assert "nothing tuned is near" in far.explanation
+    assert "nothing near was tuned" in far.explanation

@@ -103,7 +103,7 @@ def test_a_server_killed_in_the_middle_loses_nothing(server: PostgresServer, url
         server.kill()
         monkeypatch.setattr(postgresql, "PATIENCE", 0.1)
         monkeypatch.setattr(results, "_RETRY", 0.0)
-        with pytest.warns(RuntimeWarning, match="go there when it is back"):
+        with pytest.warns(RuntimeWarning, match="will be sent when it is back"):
             store.add(trial(3))
         store.add(trial(4))
         assert [one.config["TILE"] for one in store.trials()] == [3, 4]
@@ -111,7 +111,7 @@ def test_a_server_killed_in_the_middle_loses_nothing(server: PostgresServer, url
         store.add(trial(5))
         assert [one.config["TILE"] for one in store.trials()] == [1, 2, 3, 4, 5]
         server.kill()
-        with pytest.warns(RuntimeWarning, match="go there"):
+        with pytest.warns(RuntimeWarning, match="will be sent"):
             store.add(trial(6))
         server.start()
     with ResultStore.reader(url) as store:
@@ -136,7 +136,7 @@ def test_a_fleet_goes_on_while_the_server_is_gone(
         if progress.evaluations == 6:
             server.start()
 
-    warned = pytest.warns(RuntimeWarning, match="go there when it is back")
+    warned = pytest.warns(RuntimeWarning, match="will be sent when it is back")
     with fleets.cluster(2, processes=False) as fleet, ResultStore(url) as store, warned:
         result = search.tune(fleets.request(10), fleet.scheduler_address, store, listen)
     with ResultStore.reader(url) as kept:

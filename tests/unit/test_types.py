@@ -42,7 +42,7 @@ def test_products_are_named_by_their_types(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int16", "float16:int8", "float32:float64", "half", ""])
 def test_other_products_are_refused(dtype: str) -> None:
-    with pytest.raises(ArgumentError, match="no type of a product"):
+    with pytest.raises(ArgumentError, match="not a dtype of products"):
         dtypes.product(dtype)
 
 

@@ -1,1 +1,1 @@
-"""Anything array-like as operands: shape, strides, dtype and place, checked once."""
+"""Array-like arguments as operands of kernels: shape, strides, dtype and location, checked once."""

@@ -1,4 +1,4 @@
-"""The filters, first places and boundaries of filtered axes, as a caller gives them: once for all axes, or one for each."""
+"""The filters, first indices and boundaries of filtered axes, as callers give them: one for all axes, or one for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OTHERS = ("reflect", "grid-mirror", "mirror", "nearest")
 
 
 def kind_of(boundary: Any) -> str:
-    """The boundary by portatile's name; raises ArgumentError for one that there is not."""
+    """The boundary by portatile's name; raises ArgumentError for an unknown one."""
     kind = _NAMES.get(boundary) if isinstance(boundary, str) else None
     if kind is None:
         advice = ": pad the array, for example by numpy.pad, and use shrink" if boundary in _OTHERS else ""
@@ -31,7 +31,7 @@ def kind_of(boundary: Any) -> str:
 
 
 def kinds(boundary: Boundary | Sequence[Boundary], axes: int = AXES) -> tuple[str, ...]:
-    """The boundary of each of so many axes, by portatile's name."""
+    """The boundary of each axis by portatile's name."""
     return tuple(map(kind_of, for_each(boundary, "boundaries", axes)))
 
 
@@ -46,7 +46,7 @@ def for_each(value: Any, what: str, axes: int = AXES) -> tuple[Any, ...]:
 
 
 def one_filter(taps: ArrayLike) -> NDArray[Any]:
-    """Taps as a filter's one row; raises ArgumentError where they are not a row of real numbers."""
+    """Taps as the single row of a filter; raises ArgumentError if they are not a row of real numbers."""
     row = numbers(taps, "taps")
     if row.ndim != 1 or row.dtype.kind not in "fiu":
         raise ArgumentError(f"taps is {described(row)}; it must be a one-dimensional sequence of real numbers")
@@ -54,19 +54,19 @@ def one_filter(taps: ArrayLike) -> NDArray[Any]:
 
 
 def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
-    """One filter for all axes, or one for each, which need not be equally long: rows of taps.
+    """One filter for all axes, or one for each, possibly of different lengths: rows of taps.
 
-    Raises ArgumentError for another number of filters, or rows that are no real numbers.
+    Raises ArgumentError for another number of filters, and for rows that are not real numbers.
     """
     refuse_masks(taps, "taps")
     try:
         array = np.asarray(taps)
-    except ArgumentError:  # a Buffer, which says what to do
+    except ArgumentError:  # a Buffer; the message says what to do
         raise
     except ValueError:  # rows of different lengths
         array = None
     except (RuntimeError, TypeError):
-        array = numbers(taps, "taps")  # type: ignore[arg-type]  # which says what is wrong
+        array = numbers(taps, "taps")  # raises an error that says what is wrong
     if array is not None and array.ndim < 2:
         return (one_filter(array),) * AXES
     rows = tuple(taps)  # type: ignore[arg-type]
@@ -76,15 +76,15 @@ def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
 
 
 def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
-    """An array of what is given, on the host; raises ArgumentError where that takes equally long rows."""
+    """The given values as an array on the host; raises ArgumentError if they are not rows of equal length."""
     refuse_masks(values, name)
     try:
         return np.asarray(values)
-    except ArgumentError:  # a Buffer, which says what to do
+    except ArgumentError:  # a Buffer; the message says what to do
         raise
     except ValueError:
         raise ArgumentError(f"the rows of {name} are not equally long") from None
-    except (RuntimeError, TypeError) as error:  # an array of another library that is not on the host, say
+    except (RuntimeError, TypeError) as error:  # for example an array of another library that is not on the host
         raise ArgumentError(f"{name} is {described(values)}, which NumPy cannot read: {error}") from None
 
 

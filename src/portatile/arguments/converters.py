@@ -1,4 +1,4 @@
-"""Copies, casts and shapes of arrays in their own library and memory: NumPy's, PyTorch's, CuPy's, and Buffers."""
+"""Copies, casts and reshapes of arrays within their own library and memory: NumPy's, PyTorch's, CuPy's, and Buffers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from portatile.dtypes import ELEMENTS
 
 
 class Converter(ABC):
-    """The functions of one library. An instance is stateless."""
+    """The functions of one library. Instances are stateless."""
 
     @abstractmethod
     def dtype(self, array: Any) -> np.dtype[Any] | None:
-        """The dtype as NumPy's; None for one that NumPy has no name for."""
+        """The dtype as NumPy's; None if NumPy has no such dtype."""
 
     @abstractmethod
     def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
@@ -28,20 +28,20 @@ class Converter(ABC):
         """Strides in bytes."""
 
     def aligned(self, array: Any) -> bool:
-        """Whether every element lies at a multiple of its size, in the byte order of the machine."""
+        """Whether every element is aligned to its size and in native byte order."""
         return True
 
     def shaped(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """A result under another shape."""
+        """A result with another shape."""
         return array.reshape(shape)
 
     @abstractmethod
     def put(self, out: Any, result: Any) -> Any:
-        """``out``, with the values of ``result`` cast to its dtype."""
+        """``out``, filled with the values of ``result`` cast to its dtype."""
 
 
 class _Numpy(Converter):
-    """The host's arrays."""
+    """NumPy arrays."""
 
     def dtype(self, array: Any) -> np.dtype[Any] | None:
         dtype: np.dtype[Any] = array.dtype
@@ -57,7 +57,7 @@ class _Numpy(Converter):
         return bool(array.flags.aligned and array.dtype.isnative)
 
     def shaped(self, array: Any, shape: tuple[int, ...]) -> Any:
-        return array.reshape(shape)[()]  # without dimensions a NumPy scalar
+        return array.reshape(shape)[()]  # a NumPy scalar if there are no dimensions
 
     def put(self, out: Any, result: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -66,7 +66,7 @@ class _Numpy(Converter):
 
 
 class _Buffers(Converter):
-    """portatile's own arrays; another dtype takes a way through the host."""
+    """portatile's own arrays; casts to another dtype go through the host."""
 
     def dtype(self, array: Any) -> np.dtype[Any] | None:
         return array.dtype  # type: ignore[no-any-return]
@@ -117,7 +117,7 @@ class _Cupy(Converter):
         return array.dtype  # type: ignore[no-any-return]
 
     def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
-        if array.dtype == dtype and dtype.itemsize == 1:  # CuPy has no kernels for floats of eight bits
+        if array.dtype == dtype and dtype.itemsize == 1:  # CuPy has no kernels for eight-bit floats
             return array.view(np.uint8).astype(np.uint8, order="C", copy=True).view(dtype)
         return array.astype(dtype, order="C", copy=True)
 
@@ -134,7 +134,7 @@ _CUDA: dict[str, Converter] = {"torch": _Torch(), "cupy": _Cupy()}
 
 
 def converter_of(array: Any) -> Converter | None:
-    """The ways of an array's library; None for arrays that are read as they are or not at all."""
+    """The converter of an array's library; None for arrays that are read as they are, or not at all."""
     if isinstance(array, np.ndarray):
         return _NUMPY
     if isinstance(array, Buffer):

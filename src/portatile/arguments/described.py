@@ -1,6 +1,6 @@
-"""Descriptions of arrays for the keys of recorded calls: equal for calls that run alike. Addresses are kept apart from them.
+"""Descriptions of arrays, which are the keys of recorded calls: calls with equal descriptions run alike. Addresses are not part of them.
 
-Each library has its own class, which uses the fastest attributes and methods that its arrays have. The common protocol,
+Each library has its own class, which uses the fastest attributes and methods of its arrays. The common protocol,
 ``__cuda_array_interface__``, takes ten times as long.
 """
 
@@ -20,25 +20,25 @@ from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.foreign_arrays import LEGACY_STREAM, watching
 
-MASK = 127  # the alignment of an address is its lowest set bit, up to 64; 0 stands for 128 bytes and better
-_SPACE = 48  # bits of an offset within a memory that has no address of its own; the bits above tell such memories apart
+MASK = 127  # the alignment of an address is its lowest set bit, up to 64; 0 stands for 128 bytes or more
+_SPACE = 48  # bits of the offset in memory without an address; the higher bits identify the memory
 
 
 Check = Callable[[Sequence[Any]], bool]
-"""Tells whether arrays are described as those that it was made for, all but their addresses."""
+"""Tells whether arrays have the same description as those that it was made for, disregarding their addresses."""
 Maker = Callable[[Any], tuple[Any, int]]
-"""Gives a new array beside another one, and the address of its first element."""
+"""Makes a new array on the device of a given one; also returns the address of its first element."""
 
 
 class Guard(NamedTuple):
-    """Knows so many arrays that are described as those that it was made for, and begin at multiples of 128 bytes."""
+    """Recognises arrays with the description of those that it was made for, if their addresses are multiples of 128."""
 
     check: Check
     locate: Callable[[Any], int]
     number: int
 
     def places(self, arrays: Sequence[Any]) -> list[int] | None:
-        """The addresses of such arrays; None for others."""
+        """The addresses of recognised arrays; None for others."""
         try:
             if len(arrays) != self.number or not self.check(arrays):
                 return None
@@ -52,22 +52,22 @@ class Guard(NamedTuple):
 
 
 class Library(ABC):
-    """A library's arrays. Instances are stateless; ``kind`` is the exact type that the first of a call has."""
+    """A library's arrays. Instances are stateless; ``kind`` is the exact type of a call's first array."""
 
     on_host = False
-    guards = False  # whether ``checking`` may give something
-    locate: Callable[[Any], int]  # as ``place``, sooner; for libraries that have guards
-    streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
-    mixed = False  # whether some of its arrays lie on the host
+    guards = False  # whether ``checking`` may return a check
+    locate: Callable[[Any], int]  # a faster ``place``, of libraries with guards
+    streams = False  # whether the library has streams; otherwise work belongs on the device's default queue
+    mixed = False  # whether some of its arrays are on the host
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
 
     @abstractmethod
     def describe(self, arrays: Sequence[Any], key: list[object]) -> list[int] | None:
-        """The addresses of the arrays' first elements. Appends to ``key`` whatever else decides how a call on them runs.
+        """The addresses of the arrays' first elements. Appends to ``key`` everything else that decides how a call on them runs.
 
-        None for an array of another type, one whose memory has been released, and one that its memory alone does not describe.
+        None for an array of another type, for released memory, and for an array whose memory alone does not determine its values.
         """
 
     @abstractmethod
@@ -75,16 +75,16 @@ class Library(ABC):
         """The address of an array's first element."""
 
     def checking(self, arrays: Sequence[Any]) -> Check | None:
-        """A check of arrays that passes those that are described as these, whatever their addresses, sooner than ``describe`` does.
+        """A check that accepts arrays with the description of these, whatever their addresses, and is faster than ``describe``.
 
-        None where there is nothing such.
+        None if there is no such check.
         """
         return None
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
-        """A function that makes uninitialised arrays like ``made``, an array of another library, on the same device.
+        """A function that makes uninitialised arrays like ``made``, on the device of the array that it is given.
 
-        ``kind`` is their dtype where it is not that of the others.
+        ``kind`` is their dtype, if it differs from that of ``made``.
         """
         shape = tuple(made.shape)
 
@@ -95,16 +95,16 @@ class Library(ABC):
         return make
 
     def stream(self, array: Any) -> int:
-        """The library's current stream on the device of ``array``; -1 where it has none."""
+        """The library's current stream on the device of ``array``; -1 if it has no streams."""
         return -1
 
     def current_stream(self, array: Any) -> Callable[[], int]:
-        """What tells the library's current streams on the device of ``array`` apart, by numbers of its own."""
+        """A function that returns a number which identifies the library's current stream on the device of ``array``."""
         return lambda: -1
 
 
 class Numpy(Library):
-    """NumPy's own arrays."""
+    """NumPy arrays."""
 
     on_host = True
 
@@ -124,7 +124,7 @@ class Numpy(Library):
 
 
 def _address(array: Buffer) -> int:
-    """The address of a Buffer's first element; raises TypeError for one that was released, or whose memory has no address."""
+    """The address of a Buffer's first element; raises TypeError for a released Buffer, and for memory without an address."""
     return array.memory.handle + array.offset  # type: ignore[no-any-return]
 
 
@@ -154,7 +154,7 @@ class Buffers(Library):
         return places
 
     def checking(self, arrays: Sequence[Any]) -> Check | None:
-        """By the descriptions that Buffers keep; none of memory that has no address."""
+        """A check by the cached descriptions of Buffers; None for memory without addresses."""
         expected = [array.described for array in arrays]
         if None in expected or any(type(array.memory.handle) is not int for array in arrays):
             return None
@@ -172,7 +172,7 @@ class Buffers(Library):
 
 
 def _described(array: Buffer, base: int) -> tuple[object, ...]:
-    """The description of a Buffer, without its address; it never changes, so the Buffer keeps it."""
+    """The description of a Buffer without its address; it never changes, so the Buffer caches it."""
     alignment = base & MASK and base & -base & MASK
     memory = array.memory
     array.described = description = (array.shape, array.strides, array.dtype, array.offset, memory.device, memory.generation, alignment)
@@ -194,9 +194,9 @@ class Torch(Library):
         self._kinds = {plain, getattr(getattr(torch, "nn", None), "Parameter", kind)}
         bindings, self._gradients = torch._C, torch.is_grad_enabled
         self._stream = getattr(bindings, "_cuda_getCurrentRawStream", None)
-        internal = getattr(getattr(bindings, "_dynamo", None), "guards", None)  # what code that torch.compile generates calls
+        internal = getattr(getattr(bindings, "_dynamo", None), "guards", None)  # called by the code that torch.compile generates
         self._guards = getattr(internal, "TensorGuards", None)
-        self._empty = getattr(internal, "_empty_strided_cuda", None)  # without the dispatcher, which takes longer than the allocation
+        self._empty = getattr(internal, "_empty_strided_cuda", None)  # bypasses the dispatcher, which takes longer than the allocation
         self._forward = getattr(getattr(torch, "autograd", None), "forward_ad", None)
         self._watched = watching()
         self.guards = self._guards is not None
@@ -221,13 +221,13 @@ class Torch(Library):
         return array.data_ptr()  # type: ignore[no-any-return]
 
     def checking(self, arrays: Sequence[Any]) -> Check | None:
-        """By what ``torch.compile`` guards its graphs with: one call compares type, dtype, device, shape, strides, lazy conjugation and
-        whether gradients are recorded of all tensors, and the thread's modes, such as autocast. It refuses tensors that are one.
+        """A check by the guards of ``torch.compile``: one call compares type, dtype, device, shape, strides, lazy conjugation and
+        requires_grad of all tensors, and the thread's modes, such as autocast. It does not accept the same tensor twice.
         """
         if self._guards is None or self._watched():
             return None
         first = [next(at for at, other in enumerate(arrays) if other is array) for array in arrays]
-        if len(set(first)) < len(first):  # some are the same tensor: then the others are compared, and these are the same again
+        if len(set(first)) < len(first):  # some arguments are the same tensor: only distinct ones are guarded, and identities are compared
             places = sorted(set(first))
             others = self.checking([arrays[at] for at in places])
             if others is None:
@@ -244,7 +244,7 @@ class Torch(Library):
             guards = self._guards(*arrays, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
             if not guards(*arrays):
                 return None
-        except (RuntimeError, TypeError):  # no public interface: another version may ask for more
+        except (RuntimeError, TypeError):  # not a public interface: another version may need other arguments
             return None
         forward = self._forward
         return (lambda given: guards(*given)) if forward is None else (lambda given: forward._current_level < 0 and guards(*given))
@@ -264,7 +264,7 @@ class Torch(Library):
         strides, dtype, place, current = tuple(made.stride()), made.dtype, made.get_device(), sys.modules["torch"]._C._cuda_getDevice
 
         def make_there(model: Any) -> tuple[Any, int]:
-            if current() != place:  # which ``empty`` takes
+            if current() != place:  # ``empty`` allocates on the current device
                 return make(model)
             array = empty(shape, strides, dtype)
             return array, array.data_ptr()
@@ -311,7 +311,7 @@ class Cupy(Library):
         return array.data.ptr  # type: ignore[no-any-return]
 
     def checking(self, arrays: Sequence[Any]) -> Check | None:
-        """By what a function of C reads of an array at once."""
+        """A check by the attributes that one C function reads at once."""
         seen = attrgetter("__class__", "shape", "strides", "dtype", "data.device_id")
         expected = list(map(seen, arrays))
         return lambda given: list(map(seen, given)) == expected
@@ -324,7 +324,7 @@ class Cupy(Library):
             return array, array.data.ptr
 
         def make_beside(model: Any) -> tuple[Any, int]:
-            with model.device:  # which need not be the current one
+            with model.device:  # may differ from the current device
                 return make(model)
 
         return make if self._alone else make_beside
@@ -346,11 +346,11 @@ class Cupy(Library):
 
 
 known: dict[type, Library | None] = {}
-"""The answers of ``library_of`` so far."""
+"""The results of ``library_of`` so far."""
 
 
 def library_of(kind: type) -> Library | None:
-    """The library whose arrays are of this very type; None for subclasses, and for libraries that have no class here."""
+    """The library whose arrays have exactly this type; None for subclasses, and for libraries without a class here."""
     try:
         return known[kind]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Other libraries' CUDA arrays in routines that work on Buffers: work is ordered in their stream, results are arrays of that library."""
+"""Other libraries' CUDA arrays in routines that work on Buffers: work is ordered with their stream, results are arrays of that library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_foreign(array: Any) -> bool:
 def ordered(array: Any) -> Iterator[None]:
     """A context in which the device's default queue runs after the work that the array's library has queued, and before its later work.
 
-    Raises UsageError where the library captures its stream: a graph would not have what runs on the default queue.
+    Raises UsageError while the library captures its stream: work on the default queue would not become part of the graph.
     """
     device = Buffer.wrap(array).device
     queue = device.default_queue()
@@ -41,9 +41,9 @@ def ordered(array: Any) -> Iterator[None]:
 
 
 def through(compute: Callable[..., Any], *arguments: Any) -> Any:
-    """``compute(*given)`` with foreign arrays wrapped as Buffers, in the order of their streams.
+    """``compute(*given)`` with foreign arrays wrapped as Buffers, ordered with their streams.
 
-    Where the first argument is foreign, a Buffer that ``compute`` returns is copied into a new array of that library.
+    If the first argument is foreign, a Buffer that ``compute`` returns is copied into a new array of that library.
     """
     with ExitStack() as stack:
         for array in {Buffer.wrap(array).device: array for array in reversed(arguments) if is_foreign(array)}.values():

@@ -1,4 +1,4 @@
-"""PyTorch's CPU tensors in routines: the NumPy arrays that share their memory go in, tensors come out."""
+"""PyTorch's CPU tensors in routines: they are passed as NumPy arrays that share their memory, and results are returned as tensors."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from portatile.device.foreign_arrays import resolved, without_gradients
 from portatile.dtypes import ELEMENTS, name_of
 from portatile.errors import ArgumentError
 
-_BITS = {"bfloat16": "int16", "float8_e4m3fn": "int8", "float8_e5m2": "int8"}  # types that torch and NumPy exchange only as integers
+_BITS = {"bfloat16": "int16", "float8_e4m3fn": "int8", "float8_e5m2": "int8"}  # dtypes that torch and NumPy exchange only as integers
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
 def is_host_tensor(array: Any) -> bool:
-    """Whether it is a PyTorch tensor in the host's memory."""
+    """Whether it is a PyTorch tensor in host memory."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
     return kind is not None and isinstance(array, kind) and getattr(array, "is_cpu", False)
 
 
 def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """``compute`` of NumPy arrays as a function that takes CPU tensors too."""
+    """A function that calls ``compute``, which takes NumPy arrays, but accepts CPU tensors too."""
 
     @wraps(compute)
     def either(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
@@ -39,7 +39,7 @@ def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Res
 
 
 def as_arrays(values: Any) -> Any:
-    """A list, tuple or dict with the NumPy arrays behind its CPU tensors; anything else as it is. Raises ArgumentError as ``through``."""
+    """A list, tuple or dict with CPU tensors replaced by NumPy arrays; anything else unchanged. Raises ArgumentError as ``through``."""
     if "torch" not in sys.modules or not isinstance(values, Sequence | Mapping) or isinstance(values, str):
         return values
     if isinstance(values, Mapping):
@@ -48,18 +48,18 @@ def as_arrays(values: Any) -> Any:
 
 
 def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """``compute`` of the arrays behind CPU tensors. Arrays that it returns come back as tensors, an output as what the caller passed.
+    """``compute`` of the arrays over CPU tensors. Arrays that it returns become tensors; an output is returned as what the caller passed.
 
-    Raises ArgumentError for tensors that NumPy cannot see, and for those whose gradients would be lost.
+    Raises ArgumentError for tensors that NumPy cannot access, and for those whose gradients would be lost.
     """
-    tensors: dict[int, tuple[Any, Any]] = {}  # what the caller passed for each array, by its identity
-    seen: dict[int, Any] = {}  # the array of each tensor, by its identity
+    tensors: dict[int, tuple[Any, Any]] = {}  # what the caller passed for each array, by the array's identity
+    seen: dict[int, Any] = {}  # the array of each tensor, by the tensor's identity
 
     def arrays(value: Any) -> Any:
         if type(value) is tuple:
             return tuple(map(arrays, value))
         if not is_host_tensor(value):
-            tensors[id(value)] = value, value  # an output of NumPy's is returned as it is
+            tensors[id(value)] = value, value  # a NumPy output is returned as it is
             return value
         array = seen.get(id(value))
         if array is None:
@@ -78,7 +78,7 @@ def through(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> An
 
 
 def _array(tensor: Any) -> Any:
-    """The NumPy array over a tensor's memory; of a lazily conjugated or negated one, over a copy that cannot be written."""
+    """The NumPy array over a tensor's memory; for a lazily conjugated or negated tensor, over a read-only copy."""
     try:
         plain = resolved(without_gradients(tensor))
         bits = _exchanged(tensor.dtype)
@@ -92,7 +92,7 @@ def _array(tensor: Any) -> Any:
 
 @cache
 def _exchanged(dtype: Any) -> tuple[Any, np.dtype[Any]] | None:
-    """PyTorch's integers as which tensors of a ``dtype`` go to NumPy, and its own type there; None where NumPy takes it as it is."""
+    """The integer dtype by which PyTorch exchanges tensors of ``dtype`` with NumPy, and NumPy's dtype; None if no detour is needed."""
     name = str(dtype).removeprefix("torch.")
     return (getattr(sys.modules["torch"], _BITS[name]), ELEMENTS[name].numpy) if name in _BITS else None
 

@@ -1,4 +1,4 @@
-"""The letters of the BLAS: which side, which triangle, transposed or not, with a unit diagonal or not."""
+"""The option letters of BLAS: side, triangle (uplo), transposition (trans) and unit diagonal (diag)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Uplo = Literal["L", "U"]
 Diag = Literal["N", "U"]
 
 OTHER: dict[Uplo, Uplo] = {"L": "U", "U": "L"}
-"""The triangle that a transposed one is."""
+"""The triangle that becomes the given one when transposed."""
 OPPOSITE: dict[Side, Side] = {"L": "R", "R": "L"}
-"""The side of a factor in a transposed product."""
+"""The side of a factor in the transposed product."""
 
 
 def op(stored: Matrix, trans: str, name: str) -> Matrix:
-    """The matrix, its transpose (T) or conjugate transpose (C), as ``trans`` says; ``name`` is that of the option, for the error."""
+    """The matrix, its transpose (T) or conjugate transpose (C), as ``trans`` says; ``name`` is the option's name in the error message."""
     if trans == "N":
         return stored
     check_options((name, trans, "NTC"))
@@ -39,15 +39,15 @@ def factors(a: Any, b: Any, trans_a: str, trans_b: str) -> tuple[Matrix, Matrix]
 
 
 def conjugate(stored: Matrix, trans: str) -> Matrix:
-    """The matrix, of which with ``trans`` C the conjugates are meant where it is complex."""
+    """The matrix, marked as conjugated if ``trans`` is C and it is complex."""
     return stored._replace(conjugated=True) if trans == "C" and stored.array.dtype.kind == "c" else stored
 
 
 def letter(stored: Matrix) -> str:
-    """The letter by which a kernel reads a matrix: as it is stored (N), transposed (T), the conjugate of either (R, C)."""
+    """The letter by which a kernel reads a matrix: as stored (N), transposed (T), conjugated (R), or both (C)."""
     return named(stored.transposed, stored.conjugated)
 
 
 def named(transposed: bool, conjugated: bool) -> str:
-    """The letter for a transpose, a conjugate (R), both (C) or neither."""
+    """The letter for a transpose (T), a conjugate (R), both (C) or neither (N)."""
     return ("C" if transposed else "R") if conjugated else "T" if transposed else "N"

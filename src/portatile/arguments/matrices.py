@@ -26,8 +26,8 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
 
     It is stored row by row; ``transposed`` means that its columns are the stored rows.
 
-    - ``array``: the NumPy array or the Buffer; of three dimensions for a stack.
-    - ``rows``, ``columns``: the shape as stored. ``stride``: elements from one stored row to the next.
+    - ``array``: the NumPy array or the Buffer; three-dimensional for a stack.
+    - ``rows``, ``columns``: the shape as stored. ``stride``: elements from one stored row to the next (the leading dimension).
     - ``offset``: elements before the first one in a Buffer's memory. ``alignment``: of that memory, in bytes.
     - ``number``: matrices in the stack, ``step`` elements apart; a step of 0 means one matrix for all.
     - ``conjugated``: the computation uses the conjugates of the elements.
@@ -48,30 +48,30 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
 
     @property
     def on_device(self) -> bool:
-        """Whether the matrix lies in a device's memory already."""
+        """Whether the matrix is in a device's memory already."""
         return isinstance(self.array, Buffer)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the matrix, or of each in a stack, as the caller sees it."""
+        """Rows and columns of the matrix, or of each matrix of a stack, as the caller sees it."""
         return (self.columns, self.rows) if self.transposed else (self.rows, self.columns)
 
     @property
     def layout(self) -> Layout:
-        """The layout of the stored matrix, or of the stack."""
+        """The layout of the stored matrix or stack."""
         strides = (self.stride, 1) if self.number == 1 else (self.step, self.stride, 1)
         return Layout(strides, self.offset, self.alignment)
 
     @property
     def extent(self) -> int:
-        """The number of elements in memory from the first one to the last, with those that lie between rows."""
+        """The number of elements in memory from the first one to the last, including gaps between rows."""
         if not (self.rows and self.columns):
             return 0
         return (self.number - 1) * self.step + (self.rows - 1) * self.stride + self.columns
 
     @property
     def packed(self) -> bool:
-        """Whether the elements lie without gaps."""
+        """Whether the elements are stored without gaps."""
         return self.stride == self.columns and (self.number == 1 or self.step == self.rows * self.columns)
 
     def flipped(self) -> Matrix:
@@ -79,7 +79,7 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
         return self._replace(transposed=not self.transposed)
 
     def read_if(self, read: bool) -> Matrix:
-        """The same matrix, marked as read by the kernels, or as only written."""
+        """The same matrix, marked as read by the kernels or as only written."""
         return self if read is self.read else self._replace(read=read)
 
     def span(self) -> NDArray[Any]:
@@ -91,10 +91,9 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
 
 
 def matrix(array: Any, name: str, types: tuple[str, ...] = DTYPES) -> Matrix:
-    """``array`` as a Matrix; raises ArgumentError naming it where it is not a two-dimensional array of one of the ``types``.
+    """``array`` as a Matrix; raises ArgumentError, with its ``name``, unless it is a two-dimensional array of one of the ``types``.
 
-    Negative, zero and overlapping strides, unaligned views and foreign byte orders are refused: nothing is copied
-    behind the caller's back.
+    Negative, zero and overlapping strides, unaligned views and foreign byte orders are refused: nothing is copied implicitly.
     """
     if type(array) is np.ndarray and array.ndim == 2 and array.dtype in NAMES and array.flags.carray and array.size:
         rows, columns = array.shape
@@ -110,19 +109,19 @@ def matrix(array: Any, name: str, types: tuple[str, ...] = DTYPES) -> Matrix:
 
 
 def known(array: Any) -> bool:
-    """Whether the routines know such arrays: NumPy's, Buffers, and those in CUDA's memory."""
+    """Whether the routines accept such arrays: NumPy's, Buffers, and those in CUDA memory."""
     return isinstance(array, (np.ndarray, Buffer)) or is_cuda_array(array)
 
 
 def unknown(array: Any, name: str) -> ArgumentError:
-    """The error for an argument that is no array that the routines know, with what to pass instead."""
+    """The error for an argument that is not an array that the routines accept, with what to pass instead."""
     number = array is None or isinstance(array, (str, bytes, int, float, complex, np.generic))
     advice = "" if name == "out" or number else ", or convert it with numpy.asarray"
     return ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array{advice}")
 
 
 def _host_matrix(array: NDArray[Any], name: str, types: tuple[str, ...]) -> Matrix:
-    """A NumPy array as a Matrix, with every check, where it is not simply contiguous."""
+    """A NumPy array that is not simply contiguous as a Matrix, with every check."""
     refuse_masks(array, name)
     _check_kind(array.dtype, array.shape, name, types)
     _check_aligned(array, name)
@@ -149,29 +148,29 @@ def _device_matrix(buffer: Buffer, name: str, types: tuple[str, ...]) -> Matrix:
 def _device_form(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], offset: int, name: str, types: tuple[str, ...]
 ) -> tuple[bool, int, int, int, int]:
-    """What ``_stored`` says of a Buffer, and its offset in elements. Cached, because programs use few combinations of shape and stride."""
+    """The result of ``_stored`` for a Buffer, and its offset in elements. Cached: programs use few combinations of shape and strides."""
     _check_kind(dtype, shape, name, types)
     size = dtype.itemsize
     stored = _stored(shape, strides, size, name, on_device=True)
     if offset % size:
-        raise ArgumentError(f"{name} begins {offset} bytes into its memory, which is no multiple of {size}; copy it")
+        raise ArgumentError(f"{name} begins {offset} bytes into its memory, which is not a multiple of {size}; copy it")
     return *stored, offset // size
 
 
 def alignment(buffer: Buffer) -> int:
-    """The alignment of a Buffer's memory in bytes, 128 at most; drivers align memory without a visible address at least so."""
+    """The alignment of a Buffer's memory in bytes, at most 128; drivers guarantee that much for memory without visible addresses."""
     handle = buffer.memory.handle
     return min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
 
 
 def is_packed(buffer: Buffer) -> bool:
-    """Whether a Buffer is C-contiguous and begins at a whole element of its memory."""
+    """Whether a Buffer is C-contiguous and begins at a multiple of its element size."""
     size = buffer.dtype.itemsize
     return buffer.strides == packed(buffer.shape, size) and buffer.offset % size == 0
 
 
 def whole(buffer: Buffer) -> Matrix:
-    """A contiguous Buffer of any shape as one row, for plans that know the shape and the offset themselves."""
+    """A contiguous Buffer of any shape as one row, for plans that handle the shape and the offset themselves."""
     return Matrix(buffer, False, 1, buffer.size, buffer.size, 0, 1)
 
 
@@ -181,7 +180,7 @@ def beginning(buffer: Buffer) -> tuple[int, int]:
 
 
 def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
-    """An array of three dimensions as a stack of matrices; raises ArgumentError where ``matrix`` would refuse one of them."""
+    """A three-dimensional array as a stack of matrices; raises ArgumentError where ``matrix`` would refuse one of them."""
     size = array.dtype.itemsize
     count, step = array.shape[0], array.strides[0]
     transposed, rows, columns, stride = _stored(array.shape[1:], array.strides[1:], size, name, isinstance(array, Buffer))
@@ -200,9 +199,9 @@ def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str, types: 
 
 
 def form(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[bool, int, int, int] | None:
-    """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes.
+    """(transposed, rows, columns, elements from row to row) of a strided matrix, with ``strides`` and ``size`` in bytes.
 
-    None where kernels cannot read it: no dimension is contiguous, or rows overlap or go backwards.
+    None where kernels cannot read it: no dimension is contiguous, or rows overlap or have a negative stride.
     """
     if 0 in shape:
         return False, shape[0], shape[1], max(shape[1], 1)
@@ -218,7 +217,7 @@ def form(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[b
 
 
 def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
-    """What ``form`` says of a matrix; raises ArgumentError, with how to copy it, where kernels cannot read it."""
+    """The result of ``form`` for a matrix; raises ArgumentError, with advice how to copy it, where kernels cannot read it."""
     stored = form(shape, strides, size)
     if stored is not None:
         return stored
@@ -230,13 +229,13 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
 
 
 def check_alike(a: Matrix, b: Matrix) -> None:
-    """Raise ArgumentError where the operands a and b differ in dtype."""
+    """Raise ArgumentError if the operands a and b differ in dtype."""
     if a.array.dtype != b.array.dtype:
         raise ArgumentError(f"a is {a.array.dtype} and b is {b.array.dtype}; {_to_one_type(a.array.dtype, b.array.dtype)}")
 
 
 def _to_one_type(a: np.dtype[Any], b: np.dtype[Any]) -> str:
-    """What to do with operands of two dtypes: NumPy's common one is named where it has one."""
+    """Advice for operands of two dtypes: convert to NumPy's common dtype, if there is one."""
     try:
         common = np.result_type(a, b)
     except TypeError:

@@ -1,6 +1,6 @@
-"""The rules of ``numpy.matmul`` beyond matrices that kernels read: vectors, any strides, lists, mixed dtypes, an ``out`` to be cast into.
+"""The rules of ``numpy.matmul`` beyond matrices that kernels read directly: vectors, any strides, lists, mixed dtypes, casts to ``out``.
 
-Arrays are converted in their own library and place. What cannot be converted goes on as it is, and is refused with what to do.
+Arrays are converted within their own library and memory. What cannot be converted is passed on, and refused with advice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from portatile.errors import ArgumentError, CastError
 
 
 class Conversion(NamedTuple):
-    """Operands and output as kernels read them, and what gives the caller's result from theirs."""
+    """Operands and output in a form that kernels read, and a function that turns the kernels' result into the caller's."""
 
     arrays: tuple[Any, Any]
     out: Any
@@ -29,9 +29,9 @@ class Conversion(NamedTuple):
 
 
 class _Shapes(NamedTuple):
-    """The shape of a result with its matrices ``whole``, and as the caller gets it: without the dimensions that vectors lack.
+    """The shape of a result as matrices (``whole``), and as the caller gets it (``given``): without the dimensions that vectors lack.
 
-    ``view`` is the index that makes the former of the latter; ``core`` counts the dimensions that belong to a matrix or vector.
+    ``view`` is the index that turns the latter into the former; ``core`` counts the dimensions that belong to a matrix or vector.
     """
 
     whole: tuple[int, ...]
@@ -41,10 +41,10 @@ class _Shapes(NamedTuple):
 
 
 def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversion | None:
-    """The operands of ``matmul(a, b, out)`` as matrices or stacks that kernels read; None where they are such already.
+    """The operands of ``matmul(a, b, out)`` as matrices or stacks that kernels read; None if they are such already.
 
-    ``dtype_name`` is the dtype of the result, if the caller names one. Raises ArgumentError for shapes that do not fit, and for an
-    ``out`` that the result cannot be cast to.
+    ``dtype_name`` is the dtype of the result, if the caller gave one. Raises ArgumentError for shapes that do not fit, and for an ``out``
+    to which the result cannot be cast.
     """
     target = _only(out)
     array_a, array_b = _array(a, "a"), _array(b, "b")
@@ -53,7 +53,7 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
     dtype = None if library is None else multiplied_in(library.dtype(array_a), library.dtype(array_b), result_name, dtype_name is not None)
     if dtype is None and library is not None:
         _check_operands(library, array_a, array_b)
-    if library is None or dtype is None:  # the routine takes or refuses them
+    if library is None or dtype is None:  # the routine accepts or refuses them
         return None if array_a is a and array_b is b and target is out else Conversion((array_a, array_b), target, _unchanged)
     shapes = _shapes(tuple(array_a.shape), tuple(array_b.shape))
     first, second = (_readable(library, array, dtype) for array in (array_a, array_b))
@@ -78,7 +78,7 @@ def _name(dtype: np.dtype[Any] | None) -> str:
 
 
 def _check_operands(library: Converter, a: Any, b: Any) -> None:
-    """Raise ArgumentError for the first operand that is of no dtype which is multiplied, where there is one."""
+    """Raise ArgumentError for the first operand, if any, whose dtype cannot be multiplied."""
     for name, array in (("a", a), ("b", b)):
         dtype = library.dtype(array)
         if dtype is not None and multiplied_in(dtype, dtype) is None:
@@ -90,16 +90,16 @@ def _unchanged(result: Any) -> Any:
 
 
 def _only(out: Any) -> Any:
-    """The one output of a tuple, as NumPy's functions take it."""
+    """The single output of a tuple, which NumPy's functions accept."""
     if not isinstance(out, tuple):
         return out
     if len(out) != 1:
-        raise ArgumentError(f"out is a tuple of {len(out)}; matmul has one result")
+        raise ArgumentError(f"out is a tuple of {len(out)} arrays; matmul has one result")
     return out[0]
 
 
 def _array(value: Any, name: str) -> Any:
-    """``value`` as an array: lists, tuples and what has ``__array__`` or a buffer of memory by NumPy, arrays as they are."""
+    """``value`` as an array: NumPy converts lists, tuples, and objects with ``__array__`` or the buffer protocol; arrays stay unchanged."""
     refuse_masks(value, name)
     if isinstance(value, (np.ndarray, Buffer)) or is_cuda_array(value):
         return value
@@ -108,7 +108,7 @@ def _array(value: Any, name: str) -> Any:
         return value
     try:
         return axes.numbers(value, name)
-    except (TypeError, RuntimeError) as error:  # an array of another library that lies where NumPy does not reach, say
+    except (TypeError, RuntimeError) as error:  # for example an array of another library that is not on the host
         raise ArgumentError(f"{name} is a {type(value).__name__} that NumPy cannot read: {error}") from None
 
 
@@ -117,7 +117,7 @@ def _kind(array: Any) -> str:
 
 
 def _library(a: Any, b: Any, out: Any) -> Converter | None:
-    """The one library that all arrays are of; None where one is of an unknown kind. Raises ArgumentError where they differ."""
+    """The library that all arrays belong to; None if one is of an unknown type. Raises ArgumentError where they differ."""
     converters = [converter_of(a), converter_of(b)]
     if None in converters:
         return None
@@ -149,25 +149,25 @@ def _shapes(a: tuple[int, ...], b: tuple[int, ...]) -> _Shapes:
 
 
 def _readable(library: Converter, array: Any, dtype: np.dtype[Any]) -> Any:
-    """The array, or a copy that kernels read."""
+    """The array, or a copy that kernels can read."""
     if library.dtype(array) == dtype and library.aligned(array) and _readable_in_place(library, array):
         return array
     return library.packed(array, dtype)
 
 
 def _readable_in_place(library: Converter, array: Any) -> bool:
-    """Whether kernels read each of the array's matrices, or the vector, where it lies."""
+    """Whether kernels can read each matrix of the array, or the vector, in place."""
     kind = library.dtype(array)
     if kind is None:
         return False
     shape, strides, size = tuple(array.shape[-2:]), library.strides(array)[-2:], kind.itemsize
-    if len(shape) == 1:  # a matrix of one column
+    if len(shape) == 1:  # as a matrix of one column
         shape, strides = (*shape, 1), (*strides, size)
     return matrices.form(shape, strides, size) is not None
 
 
 def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[Any, Any], dtype: np.dtype[Any]) -> None:
-    """Raise ArgumentError for an output that cannot be written, has another shape, or to whose dtype nothing is cast silently."""
+    """Raise ArgumentError for an output that is read-only, has another shape, or has a dtype to which NumPy does not cast the result."""
     check_writable(out, "out")
     refuse_masks(out, "out")
     have, shape = tuple(out.shape), shapes.given
@@ -175,7 +175,7 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[An
         raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
     kind, result = library.dtype(out), np.result_type(*(library.dtype(array) for array in operands))
     if kind is not None and overlaps_itself(have, library.strides(out), kind.itemsize):
-        raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
+        raise ArgumentError("out overlaps itself: several of its elements share memory; pass an array of its own")
     if _name(kind) in RESULTS[name_of(dtype)]:
         return
     if kind is None or not np.can_cast(result, kind, "same_kind"):
@@ -183,7 +183,7 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[An
 
 
 def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
-    """Whether an output takes the result several times, as NumPy's broadcasting of outputs has it."""
+    """Whether an output takes the result several times, as NumPy allows by broadcasting outputs."""
     count, core = len(have) - shapes.core, len(shapes.given) - shapes.core
     if count < core or have[count:] != shapes.given[core:]:
         return False
@@ -192,7 +192,7 @@ def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
 
 
 def _direct(library: Converter, out: Any, shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
-    """Whether kernels write the result where it belongs."""
+    """Whether kernels can write the result directly into the output."""
     if tuple(out.shape) != shape or not library.aligned(out) or not _readable_in_place(library, out):
         return False
     return not isinstance(out, np.ndarray) or not any(np.may_share_memory(out, operand) for operand in operands)

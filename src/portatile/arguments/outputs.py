@@ -1,4 +1,4 @@
-"""Outputs of routines: the caller's array or a new one, the memory that it may share, and the values that it begins with."""
+"""Outputs of routines: the caller's array or a new one, checks of overlap, and initial values."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from portatile.errors import ArgumentError
 
 
 class InitialContent(NamedTuple):
-    """The values that the output ``array`` begins with: those of ``source``, which has the same shape, or zeros without a source.
+    """The initial values of an output ``array``: those of ``source``, which has the same shape, or zeros without a source.
 
-    Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U; of a Buffer's rows as they lie in memory)
-    only that triangle is written. The arrays are square then; NumPy's may be stacks of squares.
+    Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U; of a Buffer's rows as stored) only that triangle
+    is written. The arrays are then square; NumPy's may be stacks of squares.
     """
 
     array: Any
@@ -57,7 +57,7 @@ class InitialContent(NamedTuple):
 
 
 class Result(NamedTuple, Generic[Array]):
-    """``array`` is what the caller gets, ``matrix`` how it is stored; ``begin`` is for ``perform``."""
+    """``array`` is what the caller gets, ``matrix`` describes its memory; ``begin`` is for ``perform``."""
 
     array: Array
     matrix: Matrix
@@ -76,8 +76,8 @@ def receiving(
     """The output of a product: ``out``, or a new array like ``model``, with the values of ``c`` if ``beta`` is not 0.
 
     ``shape`` is m x n, ``factors`` are the operands by name, ``kind`` is the result's dtype (by default that of the factors). Raises
-    ArgumentError where the output does not fit or overlaps a factor, where it overlaps ``c`` without being ``c``, and where ``beta`` is
-    not 0 and there is no ``c``.
+    ArgumentError where the output does not fit or overlaps a factor, where it overlaps ``c`` without being ``c``, and where ``beta`` is not
+    0 and there is no ``c``.
     """
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
@@ -93,9 +93,9 @@ def receiving(
 
 
 def result_type(operand: np.dtype[Any], asked_name: str | None, out: Any, c: Any) -> np.dtype[Any]:
-    """The type of a product's elements: the one that was ``asked_name``, that of ``out`` or of ``c``, or the usual one of such operands.
+    """The dtype of a product: the one called ``asked_name``, that of ``out`` or of ``c``, or the default for such operands.
 
-    Raises ArgumentError where a product of such operands has no results of the ``asked_name`` type.
+    Raises ArgumentError where products of such operands cannot have the dtype ``asked_name``.
     """
     name = dtypes.name_of(operand)
     possible = dtypes.RESULTS.get(name, (name,))
@@ -112,7 +112,7 @@ def result_type(operand: np.dtype[Any], asked_name: str | None, out: Any, c: Any
 
 
 def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None) -> Array:
-    """An uninitialised row-major array of the library and device of ``model``, of ``kind`` or its dtype.
+    """An uninitialised row-major array of the library and device of ``model``, of dtype ``kind`` or of ``model``'s dtype.
 
     Raises ArgumentError for a library whose arrays cannot be made here.
     """
@@ -125,19 +125,19 @@ def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None)
             return model.new_empty(shape)  # type: ignore[no-any-return]
         return model.new_empty(shape, dtype=getattr(sys.modules["torch"], kind.name))  # type: ignore[no-any-return]
     if type(model).__module__.split(".")[0] == "cupy":
-        with model.device:  # type: ignore[attr-defined] # which need not be the current one
+        with model.device:  # type: ignore[attr-defined] # it may differ from the current device
             return type(model)(shape, kind or model.dtype)  # type: ignore[call-arg,attr-defined]
     raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
 
 
 def output(out: Any, shape: tuple[int, int], kind: np.dtype[Any]) -> Matrix:
-    """An output as a matrix; raises ArgumentError where it cannot be written or does not fit."""
+    """An output as a matrix; raises ArgumentError if it is read-only or does not fit."""
     check_writable(out, "out")
     return fitting(out, shape, kind, "out")
 
 
 def fitting(array: Any, shape: tuple[int, int], kind: np.dtype[Any], name: str) -> Matrix:
-    """The array as a matrix; raises ArgumentError where it is not of ``shape`` and of ``kind``."""
+    """The array as a matrix; raises ArgumentError unless it has this ``shape`` and dtype ``kind``."""
     stored = matrix(array, name, (NAMES[kind],) if kind in NAMES else ALL)
     if stored.shape != shape or stored.array.dtype != kind:
         have = f"has shape {stored.shape} and dtype {stored.array.dtype}"
@@ -146,7 +146,7 @@ def fitting(array: Any, shape: tuple[int, int], kind: np.dtype[Any], name: str) 
 
 
 def check_apart(out: Matrix, other: Matrix, name: str) -> None:
-    """Raise ArgumentError when an output shares memory with another operand."""
+    """Raise ArgumentError if an output shares memory with another operand."""
     if overlap(out, other):
         raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
 
@@ -158,14 +158,14 @@ def overlap(stored: Matrix, other: Matrix) -> bool:
         return np.may_share_memory(array, other_array)
     if not isinstance(array, Buffer) or not isinstance(other_array, Buffer):
         return False
-    if array.memory is not other_array.memory and not isinstance(array.memory.handle, int):  # without addresses
+    if array.memory is not other_array.memory and not isinstance(array.memory.handle, int):  # memory without addresses
         return False
     (memory, first, last), (other_memory, other_first, other_last) = _extent(stored), _extent(other)
     return memory == other_memory and first < other_last and other_first < last
 
 
 def same(stored: Matrix, other: Matrix) -> bool:
-    """Whether two matrices of one shape are the same elements in the same places."""
+    """Whether two matrices of one shape are the same elements at the same addresses."""
     if stored.on_device != other.on_device or stored[1:-1] != other[1:-1]:
         return False
     if stored.on_device:
@@ -174,10 +174,10 @@ def same(stored: Matrix, other: Matrix) -> bool:
 
 
 def copying(source: Matrix, target: Matrix, name: str) -> InitialContent | None:
-    """The copy of ``source`` into ``target``, which have the same shape; on a device both must be packed and stored alike.
+    """The copy of ``source`` into ``target``, which have the same shape; on a device both must be packed and in the same order.
 
-    None where they are the same memory. Raises ArgumentError where they overlap otherwise, or cannot be copied. Nothing is
-    written here: ``perform`` runs the copy after the last check of the call.
+    None if they are the same memory. Raises ArgumentError where they overlap otherwise, or cannot be copied. Nothing is written here:
+    ``perform`` runs the copy after the last check of the call.
     """
     if same(source, target):
         return None
@@ -193,7 +193,7 @@ def copying(source: Matrix, target: Matrix, name: str) -> InitialContent | None:
 
 
 def _extent(stored: Matrix) -> tuple[object, int, int]:
-    """The memory that a Buffer lies in, and its first and last byte there; all CUDA addresses are of one space."""
+    """The memory that holds a Buffer, and its first and last byte there; all CUDA memory counts as one address space."""
     memory: Memory = stored.array.memory
     size = stored.array.dtype.itemsize
     base = memory.handle if isinstance(memory.handle, int) else 0

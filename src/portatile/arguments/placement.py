@@ -1,4 +1,4 @@
-"""Operands in memory that kernels can use: their own memory if the device reaches it, else a copy on the device."""
+"""Operands in memory that kernels can use: in place if the device can access them, else as a copy on the device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portatile.dtypes import strided
 
 
 class Placed(NamedTuple):
-    """A matrix on a device. ``own``: it is the matrix's own memory, not a copy. ``made``: ``release`` gives it back after this call."""
+    """A matrix on a device. ``own``: the memory is the matrix's own, not a copy. ``made``: it was allocated for this call."""
 
     stored: Matrix
     memory: Memory
@@ -21,7 +21,7 @@ class Placed(NamedTuple):
     made: bool
 
     def collect(self, queue: Queue) -> None:
-        """Bring an output back to the caller's NumPy array; waits for the queue. Elements between its rows keep their values."""
+        """Copy an output back to the caller's NumPy array; waits for the queue. Bytes between its rows are preserved."""
         if self.own:
             queue.finish()
             return
@@ -36,7 +36,7 @@ class Placed(NamedTuple):
             staging.copied(stored.array, strided(copy, shape, strides))
 
     def release(self) -> None:
-        """Give back what ``place`` made; a Buffer's memory stays its owner's."""
+        """Release what ``place`` allocated; a Buffer's memory stays with its owner."""
         if self.made:
             self.memory.release()
 

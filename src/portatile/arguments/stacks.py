@@ -1,4 +1,4 @@
-"""Stacks of matrices: broadcast as NumPy does, and merged into as few even batches as their strides allow."""
+"""Stacks of matrices: broadcast as NumPy does, and merged into as few evenly spaced batches as their strides allow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Stack = NDArray[Any] | Buffer
 
 
 class StackedGemm(NamedTuple, Generic[Array]):
-    """The arguments of a call on stacks: ``op(a) @ op(b) + beta * c`` for each matrix, in elements of ``kind`` (None: as a's)."""
+    """The arguments of a call on stacks: ``op(a) @ op(b) + beta * c`` for each matrix, with results of dtype ``kind`` (None: as a's)."""
 
     a: Array
     b: Array
@@ -37,19 +37,19 @@ class StackedGemm(NamedTuple, Generic[Array]):
 
 
 class StackedProduct(NamedTuple):
-    """One product of matrices, or of stacks that lie evenly: ``c`` receives that of ``a`` and ``b``."""
+    """One product of matrices, or of evenly spaced stacks of them: ``c`` receives the product of ``a`` and ``b``."""
 
     a: Matrix
     b: Matrix
     c: Matrix
 
     def row_major(self) -> StackedProduct:
-        """The same product with a row-major ``c``: of a column-major one, C^T = op(b)^T op(a)^T."""
+        """The same product with a row-major ``c``: a column-major one is computed as C^T = op(b)^T op(a)^T."""
         return StackedProduct(self.b.flipped(), self.a.flipped(), self.c.flipped()) if self.c.transposed else self
 
 
 class StackedProducts(NamedTuple, Generic[Array]):
-    """``result`` is what the caller gets once the ``products`` are computed; ``begin`` comes before the first of them."""
+    """``result`` is what the caller gets once the ``products`` are computed; ``begin`` runs before the first of them."""
 
     result: Array
     begin: InitialContent | None
@@ -62,7 +62,7 @@ def stacked(array: Any) -> bool:
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions before matrices that stacks of these shapes have together; raises ArgumentError where they have none."""
+    """The common batch shape of stacks with these batch shapes; raises ArgumentError if they cannot be broadcast."""
     counts = [shape[:-2] for shape in shapes]
     try:
         return np.broadcast_shapes(*counts)
@@ -71,7 +71,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def products(call: StackedGemm[Array]) -> StackedProducts[Array]:
-    """The products of all matrices of the stacks; ``c`` and ``out`` have the whole batch. Raises ArgumentError for what does not fit."""
+    """The products of all matrices of the stacks; ``c`` and ``out`` have the full batch shape. Raises ArgumentError if they do not fit."""
     stack_a, stack_b = _op(stack_of(call.a, "a"), call.trans[0], "trans_a"), _op(stack_of(call.b, "b"), call.trans[1], "trans_b")
     if stack_a.dtype != stack_b.dtype:
         raise ArgumentError(f"a is {stack_a.dtype} and b is {stack_b.dtype}; convert one of them")
@@ -90,7 +90,7 @@ def products(call: StackedGemm[Array]) -> StackedProducts[Array]:
     if 0 in shape:
         return StackedProducts(result, None, [])
     if overlaps_itself(target.shape, target.strides, target.dtype.itemsize):
-        raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
+        raise ArgumentError("out overlaps itself: several of its elements share memory; pass an array of its own")
     listed = [_product(views, call.trans) for views in batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
@@ -99,7 +99,7 @@ def products(call: StackedGemm[Array]) -> StackedProducts[Array]:
 
 
 def merged(product: StackedProduct) -> StackedProduct:
-    """Stacks of ``a`` whose rows go on evenly from matrix to matrix, all times one ``b``, as one matrix times that."""
+    """A stack ``a`` whose rows are evenly spaced across its matrices, times a single ``b``, as the product of two matrices."""
     a, b, c = product
     if c.number > 1 and b.step == 0 and not a.transposed and all(each.step == each.rows * each.stride for each in (a, c)):
         return StackedProduct(_tall(a), b._replace(array=b.array[0], number=1), _tall(c))
@@ -107,7 +107,7 @@ def merged(product: StackedProduct) -> StackedProduct:
 
 
 def stack_of(array: Any, name: str, types: tuple[str, ...] = FACTORS) -> _Stack:
-    """The operand as NumPy array or Buffer of two or more dimensions, of one of the types; raises ArgumentError for others."""
+    """The operand as a NumPy array or Buffer of at least two dimensions and one of the ``types``; raises ArgumentError for others."""
     if isinstance(array, np.ndarray):
         refuse_masks(array, name)
         stack: _Stack = array
@@ -131,7 +131,7 @@ def _whole(array: Any, shape: tuple[int, ...], kind: np.dtype[Any], name: str) -
 
 
 def _op(array: _Stack, trans: str, name: str) -> _Stack:
-    """Every matrix transposed where asked for."""
+    """Every matrix, transposed if ``trans`` says so."""
     if trans == "N":
         return array
     check_options((name, trans, "NTC"))
@@ -141,16 +141,16 @@ def _op(array: _Stack, trans: str, name: str) -> _Stack:
 
 
 def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Stack:
-    """A view of the same memory under another shape and strides in bytes."""
+    """A view of the same memory with another shape and other strides, in bytes."""
     if isinstance(array, Buffer):
         return Buffer(array.memory, shape, array.dtype, strides, array.offset)
     return strided(array, shape, strides)
 
 
 def copying(source: _Stack, target: _Stack, name: str = "c") -> InitialContent | None:
-    """A function that copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``.
+    """The copy of ``source`` into ``target``, which are NumPy arrays or packed Buffers; see ``outputs.copying``.
 
-    Raises ArgumentError where they overlap without being the same, or a Buffer has gaps.
+    Raises ArgumentError if they overlap without being the same, or a Buffer has gaps.
     """
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
@@ -168,13 +168,13 @@ def copying(source: _Stack, target: _Stack, name: str = "c") -> InitialContent |
 
 
 def is_packed(array: _Stack) -> bool:
-    """Whether the elements lie one after another, the last dimension's closest."""
+    """Whether the elements are stored without gaps, in C order."""
     return bool(array.strides == packed(array.shape, array.dtype.itemsize))
 
 
 def batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_Stack, ...]]:
-    """The operands as arrays of three dimensions, even along the first: the dimensions of the batch merged where all of them
-    allow it, the longest one that is left kept, the others taken apart.
+    """The operands as three-dimensional arrays, evenly spaced along the first axis: batch dimensions are merged where all operands allow
+    it, the longest remaining one becomes the first axis, and the others are split into separate calls.
     """
     sizes, steps = _merged(batch, [_broadcast(array, len(batch)) for array in operands])
     longest = _longest(sizes, steps, operands[-1])
@@ -203,7 +203,7 @@ def _broadcast(array: _Stack, rank: int) -> tuple[int, ...]:
 
 
 def _merged(batch: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
-    """Sizes and strides of the batch with dimensions joined that lie as one in every operand."""
+    """Sizes and strides of the batch, with dimensions merged that are contiguous in every operand."""
     sizes: list[int] = []
     merged: list[list[int]] = [[] for _ in steps]
     for place, size in enumerate(batch):
@@ -221,7 +221,7 @@ def _merged(batch: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> tuple[l
 
 
 def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | None:
-    """The longest dimension that one launch can take: whole elements forward, and results that do not overlap."""
+    """The longest dimension that one launch can process: strides are whole elements, not negative, and results do not overlap."""
     itemsize = target.dtype.itemsize
     extents = sorted(zip(target.strides[-2:], target.shape[-2:], strict=True))
     fitting = []
@@ -243,7 +243,7 @@ def _product(views: tuple[_Stack, ...], trans: tuple[str, str]) -> StackedProduc
 
 
 def _tall(stack: Matrix) -> Matrix:
-    """A stack whose rows go on evenly from matrix to matrix, as one matrix."""
+    """A stack whose rows are evenly spaced across its matrices, as one matrix."""
     size = stack.array.dtype.itemsize
     rows = stack.number * stack.rows
     array = stack.array if stack.on_device else _view(stack.array, (rows, stack.columns), (stack.stride * size, size))

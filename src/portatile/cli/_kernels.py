@@ -80,4 +80,4 @@ def entry_called(entries: tuple[Entry, ...], name: str) -> Entry:
 
 def without_kernels(source: Source) -> CompileError:
     """The error for a file that builds but has no kernel."""
-    return CompileError(f"{source.file} has no kernel: a function with __kernel before it")
+    return CompileError(f"{source.file} has no kernel: no function is declared __kernel")

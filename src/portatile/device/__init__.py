@@ -1,13 +1,13 @@
-"""The devices of this machine: back ends are found by their folders, devices are selected by id, name, vendor or kind.
+"""The devices of this machine. Back ends are found by their folders; devices are selected by id, name, vendor or kind.
 
-- Contracts: ``base`` (Device, Queue, Memory), ``event``, ``module``, ``launches``, ``resources``, ``target`` (a compiler),
-  ``vendor_blas``, ``backend`` (a folder that holds all of these).
-- Checks and names for all back ends: ``copies``, ``ranges``, ``names``, ``clock``, ``exit_gate`` (threads in drivers when the
-  process ends).
+- Interfaces: ``base`` (Device, Queue, Memory), ``event``, ``module``, ``launches``, ``resources``, ``target`` (a compiler),
+  ``vendor_blas``, ``backend`` (a folder that implements all of these).
+- Checks and names for all back ends: ``copies``, ``ranges``, ``names``, ``clock``, ``exit_gate`` (keeps threads out of drivers while the
+  interpreter exits).
 - What users call: ``public``.
 - Arrays: ``buffer``, ``strides``, ``foreign_arrays``, ``dlpack``.
-- Memory between host and device: ``staging``, ``side_by_side``, ``page_locked``, ``pool``.
-- What compilers say: ``excerpts``, ``advice``, ``ptx``, ``ptxas``, ``x86``.
+- Transfers between host and device, and memory for them: ``staging``, ``side_by_side``, ``page_locked``, ``pool``.
+- Compilers' messages and output: ``excerpts``, ``advice``, ``ptx``, ``ptxas``, ``x86``.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ COLD_COMPILER: Mapping[str, str] = {
     "PYOPENCL_NO_CACHE": "1",
     "NEO_CACHE_PERSISTENT": "0",
 }
-"""The environment of a process in which no driver uses its own cache, so that compile times are those of a first compilation."""
+"""Environment variables that disable the drivers' own caches, so that compile times are those of a first compilation."""
 
 _CACHE_FOLDERS = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "NEO_CACHE_DIR")
 
 Selector = str | Sequence[str]
-"""A device by its id, name, vendor, back end or kind; several of them, or ``all``."""
+"""A device by its id, name, vendor, back end or kind; a list of such names for several devices; or ``all``."""
 
 EVERY = "all"
 """The selector of all devices."""
 
 ANY = "opencl"
-"""The back end in records of other programs that name none."""
+"""The back end that records of other programs mean if they name none."""
 
-_CALLED = {"Portable Computing Language": "PoCL"}  # common names of platforms, by the names that their drivers report
+_CALLED = {"Portable Computing Language": "PoCL"}  # common names of platforms, by the names that drivers report
 
 _lock = threading.RLock()
 _surveys: dict[str, Survey] = {}
@@ -76,20 +76,20 @@ def _abandon() -> None:
             device.abandon()
 
 
-if hasattr(os, "register_at_fork"):  # a forked child lacks the driver's threads: its first command would wait for ever
+if hasattr(os, "register_at_fork"):  # a forked child lacks the driver's threads: its first command would wait forever
     os.register_at_fork(after_in_child=_abandon)
 
 
 @lru_cache(maxsize=1)
 def backends() -> Mapping[str, BackEnd]:
-    """The back ends by name, the preferred one first: every folder in this one. None of their files is loaded."""
+    """The back ends by name, the preferred one first: one per folder beside this file. None of their modules is loaded."""
     folders = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     every: list[BackEnd] = [importlib.import_module(f"{__name__}.{name}").BACKEND for name in folders]
     return {backend.name: backend for backend in sorted(every, key=lambda backend: -backend.rank)}
 
 
 def private_caches(folder: Path) -> dict[str, str]:
-    """The environment of a process whose drivers keep their caches under ``folder``, which is created."""
+    """Environment variables with which drivers keep their caches below ``folder``, which is created."""
     folders = {name: folder / name.lower() for name in _CACHE_FOLDERS}
     for path in folders.values():
         path.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def private_caches(folder: Path) -> dict[str, str]:
 
 
 def devices() -> list[Device]:
-    """Every device of every back end; cheap, makes no context. The same objects at every call."""
+    """Every device of every back end, the same objects at every call; creates no context."""
     return [device for name in sorted(backends()) for device in _survey(name).devices]
 
 
@@ -107,13 +107,13 @@ def findings() -> list[Finding]:
 
 
 def target(info: DeviceInfo, product: str = "") -> Target:
-    """The compiler for a device. The device need not be present if its back end is ``offline``. ``product``: see ``BackEnd.target``."""
+    """The compiler for a device, which need not be present if its back end is ``offline``. ``product``: see ``BackEnd.target``."""
     backend = backends()[info.backend]
     return backend.target(info.architecture, product) if backend.offline else get(info.id).target
 
 
 def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
-    """The present device of the architecture, else a common one from its data sheet; with ``backend`` only of that back end.
+    """A present device of the architecture, else a common one from its data sheet; with ``backend`` only of that back end.
 
     Raises UnknownNameError for an architecture that no back end lists.
     """
@@ -130,7 +130,7 @@ def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
 
 
 def _survey(name: str) -> Survey:
-    """The survey of one back end, made once; no other back end is loaded for it. Raises UsageError where too few files may be open."""
+    """The survey of one back end, made once, without loading other back ends. Raises UsageError where too few files may be open."""
     survey = _surveys.get(name)
     if survey is None:
         with _lock:
@@ -142,10 +142,11 @@ def _survey(name: str) -> Survey:
 
 
 def get(selector: str | None = None) -> Device:
-    """The device that ``selector`` names: an id, a part of a name, vendor or platform, a back end, or ``cpu`` or ``gpu``, in any case.
+    """The device that ``selector`` names, ignoring case: an id, a part of a name, vendor or platform, a back end, or ``cpu`` or ``gpu``.
 
-    Without one: ``PORTATILE_DEVICE``, else ``PYOPENCL_CTX`` as pyopencl reads it, else the best device: GPUs before
-    CPUs, of the ways to one device that of the highest rank, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.
+    Without a selector: ``PORTATILE_DEVICE``, else ``PYOPENCL_CTX`` as pyopencl reads it, else the best device. GPUs come before CPUs; if
+    several back ends reach one device, the one of the highest rank is used; Oclgrind is never chosen. Raises DeviceNotFoundError, which
+    lists the devices.
     """
     if selector is not None:
         check(selector)
@@ -160,7 +161,7 @@ def get(selector: str | None = None) -> Device:
 
 @lru_cache(maxsize=1)
 def _best() -> Device:
-    first = next(iter(backends()))  # its devices rank above all others: where it has one, other back ends are not loaded
+    first = next(iter(backends()))  # its devices rank above all others: if it has one, other back ends are not loaded
     usable = _survey(first).devices or [device for device in devices() if not _is_checker(device)]
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
@@ -170,7 +171,7 @@ def _best() -> Device:
 def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
     """The devices that a list of selectors names, or ``all``: each physical device once, through the back end that ``get`` prefers.
 
-    Raises ArgumentError for an empty list and for a device that is named twice, DeviceNotFoundError for one that there is not.
+    Raises ArgumentError for an empty list and for a device that is named twice, DeviceNotFoundError for an unknown device.
     """
     if isinstance(selector, str):
         if selector.strip().lower() != EVERY:
@@ -195,7 +196,7 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
 
 
 def check(selector: object, lists: tuple[type, ...] = ()) -> None:
-    """Raise ArgumentError for a selector that is no text: a number, or a Device itself. ``lists``: what may name several."""
+    """Raise ArgumentError for a selector that is not text, such as a number or a Device. ``lists``: types that may hold several names."""
     if selector is not None and not isinstance(selector, (str, *lists)):
         several = ", several by a list of ids" if lists else ""
         given = f"{type(selector).__name__} {selector!r}"
@@ -203,9 +204,9 @@ def check(selector: object, lists: tuple[type, ...] = ()) -> None:
 
 
 def matches(info: DeviceInfo, word: str, ids: bool = True) -> bool:
-    """Whether a word means a device, here or of a stored result: its back end or kind, or a part of its name, vendor, platform or id.
+    """Whether a word names a device (present, or of a stored result): its back end or kind, or a part of its name, vendor, platform or id.
 
-    Without ``ids`` the id does not count: other machines give it to other devices.
+    Without ``ids`` the id is ignored, because other machines use the same id for other devices.
     """
     word = word.strip().lower()
     own = (*_names(info), info.id) if ids else _names(info)
@@ -219,7 +220,7 @@ def _names(info: DeviceInfo) -> tuple[str, ...]:
 def _match(selector: str, message: str) -> Device:
     word = selector.strip().lower()
     name, colon, _ = word.partition(":")
-    if colon and name in backends():  # an id: other back ends are not loaded
+    if colon and name in backends():  # an id, which needs no other back end
         for device in _survey(name).devices:
             if device.info.id == word:
                 return device
@@ -234,7 +235,7 @@ def _match(selector: str, message: str) -> Device:
 
 
 def _match_pyopencl(text: str) -> Device:
-    """``PYOPENCL_CTX``: platform, or platform:device, each a number or a part of a name; lists of devices take the first."""
+    """``PYOPENCL_CTX``: platform, or platform:device, each a number or a part of a name; of a list of devices the first is taken."""
     platform, _, rest = text.partition(":")
     device = rest.split(",")[0] or "0"
     message = f"no device matches PYOPENCL_CTX={text!r}"
@@ -251,7 +252,7 @@ def _is_named(word: str, number: str, name: str) -> bool:
 
 
 def _is_checker(device: Device) -> bool:
-    """Whether it is Oclgrind, which simulates a device to find errors and is thousands of times slower: it is chosen only by name."""
+    """Whether it is Oclgrind, a simulator that finds errors in kernels and is thousands of times slower: it must be selected by name."""
     return "oclgrind" in device.info.platform.lower()
 
 
@@ -261,7 +262,7 @@ def _rank(device: Device) -> tuple[int, int, int]:
 
 
 def _listing(message: str) -> str:
-    """The message with the devices that exist, and what is broken or, where there is no device, absent."""
+    """The message, followed by the existing devices and by what is broken or, if there is no device, absent."""
     here = devices()
     statuses = ("broken",) if here else ("broken", "absent")
     lines = [f"{message}. Devices: " + (", ".join(f"{d.info.id} ({d.info.name})" for d in here) or "none")]

@@ -1,4 +1,4 @@
-"""What to do about a text that does not build, where the compiler's messages show the cause and do not say it."""
+"""Advice on kernel text that does not compile, where the compiler's messages imply the cause but do not name it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_HALF_FUNCTIONS = re.compile(r"'as_half\d*'|call to '\w+' is ambiguous|no mat
 
 
 def advice(source: Source, log: str) -> str:
-    """A sentence for the user whose text failed with ``log``; empty if nothing is known beyond what the compiler says."""
+    """A sentence of advice for the user whose text failed with ``log``; empty where the compiler's messages suffice."""
     if found := dialect.other_language(source.text, source.file, dict(source.defines)):
         return found
     for pattern, sentence in _CAUSES:

@@ -1,7 +1,7 @@
-"""The definition of a back end: a folder beside this file whose ``__init__`` has ``BACKEND = BackEnd(...)`` and imports none of its
-modules.
+"""The definition of a back end: a folder beside this file whose ``__init__`` defines ``BACKEND = BackEnd(...)`` and imports none of the
+folder's modules.
 
-``BackEnd`` finds the parts by the names of their files: ``survey.py``, ``compiler.py``, ``datasheet.py``, ``vendor_blas.py``.
+``BackEnd`` finds its parts by their file names: ``survey.py``, ``compiler.py``, ``datasheet.py``, ``vendor_blas.py``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from portatile.errors import DeviceError, UsageError
 from portatile.records import DeviceInfo
 
 at_exit: list[Callable[[], None]] = []
-"""Functions of the back ends that run in this order when the interpreter ends, after those of modules that use devices: ``atexit`` runs
-what was registered last first.
+"""Functions of the back ends that run in this order at the interpreter's exit, after the exit functions of modules that use devices:
+``atexit`` runs first what was registered last.
 """
 
 
@@ -34,9 +34,9 @@ def _close() -> None:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a back end looked for: ``level`` is ``ok``, ``absent`` (not installed, which is fine) or ``broken``.
+    """Something that a back end looked for. ``level``: ``ok``, ``absent`` (not installed, which is no fault) or ``broken``.
 
-    ``remedy`` tells how to repair what is broken, or how to install what is absent.
+    ``remedy`` says how to repair what is broken, or how to install what is absent.
     """
 
     level: Literal["ok", "absent", "broken"]
@@ -47,9 +47,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Survey:
-    """The devices that a back end found, usable and in a stable order, and its findings about the rest.
+    """The usable devices that a back end found, in a stable order, and its findings about the rest.
 
-    ``found``: these findings, or a function that looks for them, where that takes time which whoever wants a device need not spend.
+    ``found``: these findings, or a function that looks for them if that takes time which users of devices need not spend.
     """
 
     devices: tuple[Device, ...]
@@ -63,9 +63,10 @@ class Survey:
 
 @dataclass(frozen=True)
 class CompilerProduct:
-    """A form into which a back end turns kernel text: its name, which is ``Binary.kind``, and the ending of its files.
+    """A form into which a back end compiles or translates kernel text: its name, which becomes ``Binary.kind``, and the suffix of its
+    files.
 
-    ``readable``: it is text. ``compiled``: the compiler's output, not its input.
+    ``readable``: it is text. ``compiled``: it is the compiler's output rather than its input.
     """
 
     name: str
@@ -76,11 +77,11 @@ class CompilerProduct:
 
 @dataclass(frozen=True)
 class BackEnd:
-    """One way to devices, or to a compiler for them.
+    """One way to reach devices, or a compiler for them.
 
-    ``title`` is its name for people. Where several back ends reach one device, that of the highest ``rank`` is preferred. ``products``
-    are the forms that its targets make, the first of which its devices load. ``offline``: its compiler needs no device. ``usual`` is the
-    architecture that it compiles for where none is named and no device is present.
+    ``title`` is its name in messages. Where several back ends reach one device, the one of the highest ``rank`` is preferred. ``products``
+    are the outputs of its compiler; its devices load the first. ``offline``: its compiler needs no device. ``usual`` is the architecture to
+    compile for if none is named and no device is present.
     """
 
     name: str
@@ -91,12 +92,12 @@ class BackEnd:
     usual: str = ""
 
     def survey(self) -> Survey:
-        """Look for devices; cheap, creates no context. From ``survey.py``."""
+        """Look for devices, without creating a context. Implemented in ``survey.py``."""
         survey: Survey = self._file("survey").survey()
         return survey
 
     def target(self, architecture: str, product: str = "") -> Target:
-        """A compiler that needs no device, for one of ``products`` (default: the first). From ``compiler.py``.
+        """A compiler that needs no device, for one of ``products`` (default: the first). Implemented in ``compiler.py``.
 
         Raises DeviceNotFoundError where the compiler is missing or does not know the architecture, UsageError where it needs a device.
         """
@@ -106,7 +107,7 @@ class BackEnd:
         return target
 
     def datasheet(self, architecture: str) -> DeviceInfo | None:
-        """A common device of an architecture, from its data sheet; None for one not listed. From ``datasheet.py``."""
+        """A common device of an architecture, from its data sheet; None if it is not listed. Implemented in ``datasheet.py``."""
         if not self.offline:
             return None
         known: DeviceInfo | None = self._file("datasheet").datasheet(architecture)
@@ -117,7 +118,7 @@ class BackEnd:
         return tuple(self._file("datasheet").ARCHITECTURES) if self.offline else ()
 
     def vendor_blas(self, device: Device) -> VendorBlas:
-        """A BLAS to compare with on one of its devices, such as cuBLAS. From ``vendor_blas.py``.
+        """A BLAS library to compare with on one of its devices, such as cuBLAS. Implemented in ``vendor_blas.py``.
 
         Raises DeviceError where the back end has none, or it is not installed.
         """
@@ -127,12 +128,12 @@ class BackEnd:
         return library
 
     def product(self, name: str) -> CompilerProduct | None:
-        """The product of that name."""
+        """The product with this name, None if there is none."""
         return next((product for product in self.products if product.name == name), None)
 
     @property
     def assembly(self) -> str:
-        """The name of the product that has the compiler's instructions as text, else of the one that devices load."""
+        """The name of the product that holds the compiled instructions as text, else of the one that devices load."""
         return next((product.name for product in self.products if product.readable and product.compiled), self.products[0].name)
 
     def _file(self, name: str) -> Any:

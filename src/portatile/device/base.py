@@ -1,7 +1,7 @@
 """The interface that every back end implements: a Device loads kernels and allocates memory, a Queue runs commands in order.
 
-These and Memory name one another, so they stand together. Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what
-a back end is, ``target.py`` what its compiler does; events, loaded kernels and prepared launches have files of their own.
+Device, Queue and Memory refer to each other, so they share a file. They know nothing of dialects, tuning or workloads. ``backend.py``
+defines what a back end is, ``target.py`` its compiler; events, loaded kernels and prepared launches have files of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler, check_view
 from portatile.records import Binary, DeviceInfo, Size3, TensorMap
 
-PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
+PART_ALIGNMENT = 4096  # bytes; OpenCL requires at least the size of the largest vector, 128, and drivers require more
 
 
 class Memory(Releasable):
@@ -34,18 +34,18 @@ class Memory(Releasable):
     nbytes: int
     device: Device
     generation = 0
-    """The device's ``generation`` when the memory was made."""
+    """The device's ``generation`` when the memory was allocated."""
     views: dict[ImageForm, Image] | None = None
     """Images over this memory, made by ``Device.image_over``; they are released with it."""
 
     @property
     @abstractmethod
     def handle(self) -> Any:
-        """The back end's own object: a ``pyopencl.Buffer``, an integer device pointer."""
+        """The back end's own object: a ``pyopencl.Buffer`` or an integer device pointer."""
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used: neither it nor its device was released."""
+        """Whether the memory can be used: neither it nor its device was released."""
         return self.handle is not None and self.generation == self.device.generation
 
     def release_views(self) -> None:
@@ -56,18 +56,18 @@ class Memory(Releasable):
 
 
 class Image(Memory):
-    """Device memory that kernels read and write as pixels; ``form`` has its type, shape and dtype."""
+    """Device memory that kernels read and write as pixels; ``form`` holds its type, shape and dtype."""
 
     form: ImageForm
     copied: bool = False
-    """Whether it holds a copy of other memory that is made before each launch: some drivers make no image over part of a buffer."""
+    """Whether it holds a copy of other memory that is made before each launch: some drivers cannot make an image over part of a buffer."""
 
 
-Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
+Argument = Memory | np.generic | int | Sampler  # an int is the size of a __local argument in bytes
 
 
 class ReadyLaunch(NamedTuple):
-    """A kernel, its NDRange in work-items, and its arguments; a Slot stands for each argument that a run brings."""
+    """A kernel, its NDRange in work-items, and its arguments; a Slot stands for an argument that is given at each run."""
 
     kernel: LoadedKernel
     global_size: Size3
@@ -76,24 +76,24 @@ class ReadyLaunch(NamedTuple):
 
 
 class Ready(ABC):
-    """Launches with packed arguments: a run writes its values into the slots and hands them to the driver. Not safe between threads."""
+    """Launches with prepacked arguments: a run writes its values into the slots and passes the launches to the driver. Not thread-safe."""
 
     @abstractmethod
     def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> bool:
-        """Queue the launches in order; does not wait. Returns whether they ran as one command, which ``replay`` may give.
+        """Queue the launches in order; does not wait. Returns whether they ran as one graph, which ``replay`` may repeat.
 
-        ``values`` are addresses and numbers, in the order of ``Slot.place``. ``borrows``: some addresses belong to memory of the device
-        itself; on a queue in another library's stream its reuse must then wait for these launches. Raises OverflowError for a number that
-        does not fit its type, before that launch is queued.
+        ``values`` are addresses and numbers, in the order of ``Slot.place``. ``borrows``: some addresses belong to memory of the device's
+        own pool; if the queue is another library's stream, that memory must not be reused before these launches end. Raises OverflowError
+        for a number that does not fit its type, before that launch is queued.
         """
 
     def replay(self, queue: Queue, values: Sequence[float], borrows: bool) -> Callable[[], bool] | None:
-        """What queues that command again, or returns False, with nothing done; None where there is none."""
+        """A function that queues the same graph again, and returns False, with nothing done, if it cannot; None where there is no graph."""
         return None
 
 
 class Queue(Releasable):
-    """Commands in order. Nothing here waits for the device unless its name or ``blocking`` says so."""
+    """Commands in order. A method blocks only if its name or ``blocking`` says so."""
 
     device: Device
     profiling: bool
@@ -101,19 +101,20 @@ class Queue(Releasable):
 
     @property
     def capturing(self) -> bool:
-        """Whether commands go into a graph that another library captures, which runs them later."""
+        """Whether another library is capturing the commands of this queue into a graph, which runs them later."""
         return False
 
     def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
         """Memory that belongs to the graph being captured and lives as long as the graph; CUDA only. The caller does not release it.
 
-        Later calls of the same capture get the same memory at the same ``place``, ``zeroed`` or not. ``zeroed`` memory holds zeros before
-        the graph's first run; its commands leave it so. Raises DeviceError elsewhere, and where there is no memory.
+        Later calls during the same capture get the same memory for the same ``place`` and ``zeroed``. ``zeroed`` memory holds zeros before
+        the graph's first run, and the graph's commands restore the zeros. Raises DeviceError on other back ends, and where there is not
+        enough memory.
         """
         raise DeviceError(f"{self.device.info.id} captures no graphs")
 
     def forget_graph(self) -> None:
-        """Let ``of_graph`` return new memory, after a call failed that had written to the old."""
+        """Have ``of_graph`` return new memory, after a call failed that had written to the old memory."""
 
     @abstractmethod
     def launch(
@@ -121,13 +122,14 @@ class Queue(Releasable):
     ) -> Event | None:
         """Run a kernel over an NDRange of work-items.
 
-        The event is None unless the queue profiles, is out of order, or ``wait`` is given. An ``int`` among ``args`` is the bytes of a
-        ``__local`` argument; scalars are NumPy scalars. LaunchError, with nothing queued, where arguments or sizes do not fit.
+        The event is None unless the queue profiles, is out of order, or ``wait`` is given. An ``int`` among ``args`` is the size of a
+        ``__local`` argument in bytes; scalars are NumPy scalars. Raises LaunchError, with nothing queued, where arguments or sizes do not
+        fit.
         """
 
     @abstractmethod
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        """Copy a C-contiguous host array to ``target``, ``offset`` bytes in; images take the whole array of their form.
+        """Copy a C-contiguous host array to ``target``, ``offset`` bytes into it; an image takes a whole array of its form.
 
         With ``blocking=False`` the array must not change until the event is done; the queue keeps it alive.
         """
@@ -138,9 +140,9 @@ class Queue(Releasable):
 
     @abstractmethod
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        """Copy from ``source``, ``offset`` bytes in, to a C-contiguous host array; the counterpart of ``upload``.
+        """Copy from ``source``, ``offset`` bytes into it, to a C-contiguous host array; the counterpart of ``upload``.
 
-        For memory that ``Device.share`` made of this very array nothing is copied, but the host then sees what kernels wrote.
+        Memory that ``Device.share`` made of this same array is not copied; afterwards the host sees what kernels wrote.
         """
 
     def fetch(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
@@ -159,11 +161,11 @@ class Queue(Releasable):
         raise NotImplementedError
 
     def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
-        """What does ``send(target, array)`` each time; good as long as both are."""
+        """A function that calls ``send(target, array)`` with less overhead; valid as long as both arguments live."""
         return partial(self.send, target, array)
 
     def fetching(self, array: NDArray[Any], source: Memory) -> Callable[[], object]:
-        """What does ``download(array, source)`` each time, without an event; good as long as both are."""
+        """A function that calls ``download(array, source)``, without an event and with less overhead; valid while both arguments live."""
         return partial(self.download, array, source)
 
     @abstractmethod
@@ -173,13 +175,13 @@ class Queue(Releasable):
         """Copy between buffers of one device, or from a buffer to a whole image (``nbytes`` of packed pixels)."""
 
     def copy_rows(self, target: Memory, source: Memory, rows: CopiedRows) -> None:
-        """Copy rows that lie apart between buffers of one device."""
+        """Copy rows with gaps between them between buffers of one device."""
         for row in range(rows.number):
             target_at, source_at = rows.target_offset + row * rows.target_step, rows.source_offset + row * rows.source_step
             self.copy(target, source, rows.nbytes, target_at, source_at)
 
     def receive(self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0) -> bool:
-        """Copy from another device's memory without passing through the host; does not wait. All writes to ``source`` have finished.
+        """Copy from another device's memory without passing through the host; does not wait. All writes to ``source`` must have finished.
 
         False, with nothing done, where the driver has no such copies.
         """
@@ -191,7 +193,7 @@ class Queue(Releasable):
 
     @abstractmethod
     def marker(self) -> Event:
-        """An event at the end of what is queued so far."""
+        """An event after everything that is queued so far."""
 
     @abstractmethod
     def wait_for(self, event: Event) -> None:
@@ -205,17 +207,17 @@ class Queue(Releasable):
 
     @abstractmethod
     def flush(self) -> None:
-        """Hand what is queued to the device."""
+        """Submit queued commands to the device."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Block until everything queued is done."""
+        """Block until all queued commands are done."""
 
 
 class Device(Releasable):
     """One physical device through one back end. Making the object costs nothing; the context is created at first use.
 
-    After ``release`` the next use creates a context anew; ``generation`` counts them, and what belongs to an earlier one is gone.
+    After ``release`` the next use creates a new context. ``generation`` counts contexts; objects of an earlier generation are invalid.
     After ``abandon`` every use raises UsageError.
     """
 
@@ -224,20 +226,20 @@ class Device(Releasable):
     generation = 0
     abandoned = False
     spare: Callable[[], bool] = staticmethod(lambda: False)
-    """Called where an allocation fails: frees memory that is kept for later, and returns whether there was any."""
+    """Called when an allocation fails: frees memory that is kept for reuse, and returns whether there was any."""
 
     @property
     def memory_rate(self) -> float:
-        """The memory's peak bandwidth in bytes per second, from the clock and bus width that the driver reports; 0 if it reports none."""
+        """The memory's peak bandwidth in bytes per second, from the clock and bus width that the driver reports; 0 if unknown."""
         return 0.0
 
     @abstractmethod
     def load(self, binary: Binary) -> Module:
-        """Load compiled kernels; raises CompileError when the driver refuses them."""
+        """Load compiled kernels; raises CompileError if the driver refuses them."""
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Memory:
-        """Device memory; raises DeviceError when there is not enough."""
+        """Allocate device memory; raises DeviceError if there is not enough."""
 
     def exchanges(self, other: Device) -> bool:
         """Whether arrays are copied between the memories of both without passing through the host's, as by ``Queue.receive``."""
@@ -248,12 +250,14 @@ class Device(Releasable):
         return True
 
     def open_to(self, other: Device) -> None:
-        """Let another device reach this one's memory, where the back end connects them: copies between them are faster then. It takes long,
-        once, and waits for what the device is doing: before copies begin, and nothing else may be given to either device meanwhile.
+        """Enable peer access: let another device read and write this one's memory, which makes copies between them faster, where the back
+        end can.
+
+        This is slow, happens once, and waits for both devices: call it before copies begin, while no other thread uses either device.
         """
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
-        """Another library's device memory as a Memory, without a copy; CUDA only, ArgumentError elsewhere. ``owner`` is kept alive."""
+        """Wrap another library's device memory, without a copy; CUDA only, ArgumentError elsewhere. ``owner`` is kept alive."""
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
 
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
@@ -265,15 +269,15 @@ class Device(Releasable):
         """Device memory that kernels sample; raises LaunchError where the device has no images of that form."""
 
     def tensor_map(self, memory: Memory, form: TensorMap) -> np.void:
-        """The tensor map that a kernel takes to copy boxes of a matrix in ``memory``; raises LaunchError where the device has none."""
+        """A tensor map, with which a kernel copies tiles of a matrix in ``memory``; raises LaunchError where the device has none."""
         raise LaunchError(f"{self.info.id} has no tensor maps")
 
     def image_over(self, memory: Memory, form: ImageForm) -> Image:
         """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read; it is released with the memory.
 
-        Nothing is copied, unless ``memory`` is a part of other memory and the driver makes no image over a part; then the image is
-        ``copied``. A second call gives the same image. Raises LaunchError where the device has no such image, ArgumentError where it would
-        take more bytes than there are.
+        Nothing is copied, unless ``memory`` is a part of other memory and the driver cannot make an image over a part; then the image is
+        ``copied``. A second call gives the same image. Raises LaunchError where the device has no such image, ArgumentError if it would be
+        larger than the memory.
         """
         view = None if memory.views is None else memory.views.get(form)
         if view is None:
@@ -285,13 +289,13 @@ class Device(Releasable):
         return view
 
     def part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
-        """``nbytes`` of ``memory`` from ``offset`` on, without a copy. The part keeps the whole alive; release the part first.
+        """``nbytes`` of ``memory`` from byte ``offset`` on, without a copy. The part keeps the whole alive; release the part first.
 
-        Raises ArgumentError for what does not lie within it, and where ``offset`` is no multiple of ``PART_ALIGNMENT``.
+        Raises ArgumentError for a range outside of the memory, and if ``offset`` is not a multiple of ``PART_ALIGNMENT``.
         """
         if offset % PART_ALIGNMENT or min(offset, nbytes) < 0 or offset + nbytes > memory.nbytes:
             raise ArgumentError(
-                f"{nbytes} bytes from {offset} on are no part of {memory.nbytes}; a part begins at a multiple of {PART_ALIGNMENT}"
+                f"{nbytes} bytes from byte {offset} are no part of {memory.nbytes} bytes; a part begins at a multiple of {PART_ALIGNMENT}"
             )
         return self._part(memory, offset, nbytes)
 
@@ -312,47 +316,47 @@ class Device(Releasable):
 
     @abstractmethod
     def share(self, array: NDArray[Any]) -> Memory | None:
-        """The host array's own memory as device memory, or None where the device cannot reach it without a copy.
+        """The host array's own memory as device memory (zero-copy), or None where the device cannot access it in place.
 
-        What kernels wrote is certain to be seen by the host after ``Queue.download`` into the same array.
+        The host is certain to see what kernels wrote only after ``Queue.download`` into the same array.
         """
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
         """As ``share``, for an array that is used many times. The device keeps the memory object; the caller does not release it.
 
-        None where the device does not keep such objects; call ``share`` then. The host sees what kernels wrote once the queue is finished.
-        Not safe between threads.
+        None where the device does not keep such objects; call ``share`` then. The host sees what kernels wrote once the queue has finished.
+        Not thread-safe.
         """
         return None
 
     def mapped(self, memory: Memory) -> NDArray[np.uint8] | None:
-        """The memory as an array of the host, after the default queue has finished; None where that would take a copy. The array keeps the
-        memory alive, and is valid as long as the device is. Later writes show in it once their queue is finished.
+        """The memory as a host array, after the default queue has finished; None where that would need a copy. The array keeps the memory
+        alive, and is valid until the device is released. Later writes are visible in it once their queue has finished.
         """
         return None
 
     def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
-        """Launches with packed arguments, for many runs; None where the back end cannot pack them."""
+        """Launches with prepacked arguments, for many runs; None where the back end cannot pack them."""
         return None
 
     def repeat(self, launches: Sequence[ReadyLaunch]) -> Repeat | None:
-        """Launches with kernel objects of their own, for many runs; None where the back end has no such objects."""
+        """Launches with their own kernel objects, for many runs; None where the back end has no such objects."""
         return None
 
     @abstractmethod
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         """Pinned host memory, which the device copies at full speed; freed with its last reference, invalid once the device is released."""
 
-    locks_pages = False  # whether ``lock`` can
+    locks_pages = False  # whether ``lock`` is supported
 
     def lock(self, array: NDArray[Any]) -> PageLock | None:
-        """Lock a C-contiguous host array, so that all devices of the back end copy it as ``pinned`` memory; None where that is refused. The
-        caller releases the lock before the array frees its memory.
+        """Page-lock a C-contiguous host array, so that all devices of the back end copy it as fast as ``pinned`` memory; None where that is
+        refused. The caller releases the lock before the array's memory is freed.
         """
         return None
 
     def current(self) -> AbstractContextManager[object]:
-        """A context manager around several calls of one device in a thread that uses several by turns: that takes less than each alone."""
+        """A context manager around several calls for one device, in a thread that uses several: cheaper than switching at each call."""
         return nullcontext()
 
     @abstractmethod
@@ -360,7 +364,7 @@ class Device(Releasable):
         """A new queue."""
 
     def foreign_queue(self, stream: int) -> Queue:
-        """A queue for commands in another library's stream, which that library goes on to own; CUDA only, ArgumentError elsewhere."""
+        """A queue on another library's stream, which that library still owns; CUDA only, ArgumentError elsewhere."""
         raise ArgumentError(f"{self.info.id} has no streams of other libraries; they belong to CUDA devices")
 
     @abstractmethod
@@ -368,8 +372,8 @@ class Device(Releasable):
         """The in-order queue that routines use, created once."""
 
     def together(self, others: Sequence[Device] = ()) -> tuple[Device, ...]:
-        """New Device objects for this device and ``others`` of its platform in one context, so that queues of each use memory and events
-        of all.
+        """New Device objects for this device and ``others`` of its platform in one shared context, so that each of their queues can use the
+        memory and events of all.
 
         Release each one; the context is released with the last. Raises DeviceError where the back end has no such contexts.
         """

@@ -1,4 +1,4 @@
-"""Buffer: a typed n-dimensional array in a device's memory, exchanged with NumPy, CuPy, PyTorch and whoever speaks their protocols."""
+"""Buffer: a typed n-dimensional array in device memory, exchanged with NumPy, CuPy, PyTorch and other libraries by standard protocols."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from portatile.device.strides import checked_sizes, places, reshaped, runs, span
 from portatile.dtypes import strided as strided_array
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
-_MOST_RUNS = 4096  # contiguous pieces that are copied one by one on a device; arrays of more pieces go through the host
+_MOST_RUNS = 4096  # contiguous runs that are copied one by one on a device; arrays with more runs go through the host
 
 
 class Buffer:
-    """An array in a device's memory: of ``shape`` and ``dtype``, from ``offset`` bytes into ``memory`` on, with ``strides`` in bytes.
+    """An array in device memory: of ``shape`` and ``dtype``, from ``offset`` bytes into ``memory`` on, with ``strides`` in bytes.
 
-    ``from_numpy`` and ``empty`` make one, ``wrap`` shows another library's CUDA array as one. Routines that get Buffers queue their work
-    on the device's default queue, do not wait for it, and return Buffers; ``numpy`` waits, and copies to the host.
+    ``from_numpy`` and ``empty`` make one; ``wrap`` presents another library's CUDA array as one. Routines that are given Buffers queue
+    their work on the device's default queue without waiting for it, and return Buffers; ``numpy`` waits, and copies to the host.
 
-    Views (``a[1:]``, ``a.T``, ``reshape``) share the memory. It is given back with the last of them, by ``release`` or by ``with``, and
-    handed on to the next Buffer of as many bytes, so that new results cost little more than an ``out`` that is kept.
+    Views (``a[1:]``, ``a.T``, ``reshape``) share the memory. It is released with the last of them, by ``release`` or by ``with``, and
+    reused for the next Buffer of the same size, so that new results cost little more than an ``out`` that is kept.
 
     Examples:
         >>> import numpy as np
@@ -54,7 +54,7 @@ class Buffer:
         self.dtype: np.dtype[Any] = dtype if isinstance(dtype, np.dtype) else _kind(dtype)
         self.strides = packed(self.shape, self.dtype.itemsize) if strides is None else tuple(strides)
         self.offset = offset
-        self.described: tuple[object, ...] | None = None  # kept by arguments/described.py
+        self.described: tuple[object, ...] | None = None  # cached by arguments/described.py
         if len(self.strides) != len(self.shape):
             raise ArgumentError(f"{len(self.strides)} strides for the {len(self.shape)} dimensions of {self.shape}")
         low, high = span(self.shape, self.strides, self.dtype.itemsize)
@@ -65,7 +65,7 @@ class Buffer:
     def empty(cls, shape: tuple[int, ...], dtype: DTypeLike, device: Device | str | None = None) -> Buffer:
         """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes).
 
-        Raises ArgumentError for a shape or dtype that no memory holds.
+        Raises ArgumentError for an invalid shape, or one too large for any memory, and for an invalid dtype.
         """
         kind, sizes = _kind(dtype), checked_sizes(shape)
         nbytes = prod(sizes) * kind.itemsize
@@ -82,14 +82,14 @@ class Buffer:
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
-        """A copy of ``array`` on ``device``; returns when the array may change again.
+        """A copy of ``array`` on ``device``; when this returns, the array may be changed.
 
         Raises ArgumentError for an array of Python objects.
         """
         refuse_masks(array, "the array")
         source = np.ascontiguousarray(array).reshape(np.shape(array))
         if source.dtype.hasobject:
-            raise ArgumentError("an array of Python objects has no place on a device")
+            raise ArgumentError("an array of Python objects cannot be stored on a device")
         place = queue.device if queue is not None and device is None else _device(device)
         buffer = cls(place.allocate(source.nbytes), source.shape, source.dtype)
         staging.upload(queue or place.default_queue(), buffer.memory, source)
@@ -111,7 +111,7 @@ class Buffer:
 
     @property
     def device(self) -> Device:
-        """The device whose memory it is."""
+        """The device that owns the memory."""
         return self.memory.device
 
     @property
@@ -126,7 +126,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements."""
+        """The size of all elements in bytes."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -138,13 +138,13 @@ class Buffer:
     def mT(self) -> Buffer:
         """The view with every matrix of a stack transposed. Raises ArgumentError for fewer than two dimensions."""
         if self.ndim < 2:
-            raise ArgumentError(f"a Buffer of shape {self.shape} is no matrix and no stack of them")
-        turn = slice(None, -3, -1)  # the last two, in the other order
+            raise ArgumentError(f"a Buffer of shape {self.shape} is neither a matrix nor a stack of matrices")
+        turn = slice(None, -3, -1)  # the last two axes, swapped
         shape, strides = (*self.shape[:-2], *self.shape[turn]), (*self.strides[:-2], *self.strides[turn])
         return Buffer(self.memory, shape, self.dtype, strides, self.offset)
 
     def reshape(self, *shape: Any) -> Buffer:
-        """A view under another shape of as many elements, in C order; one size may be -1. Raises ArgumentError where it takes a copy."""
+        """A view with another shape and the same elements in C order; one size may be -1. Raises ArgumentError if that needs a copy."""
         new_shape = wanted_shape(shape, self.size)
         strides = reshaped(self.shape, self.strides, new_shape, self.dtype.itemsize)
         if strides is None:
@@ -156,7 +156,7 @@ class Buffer:
     def copy(self, queue: Queue | None = None) -> Buffer:
         """A new C-contiguous Buffer with the same elements on the same device.
 
-        Does not wait, unless the elements lie in so many pieces that they are copied through the host.
+        Does not wait, unless the elements form so many runs that they are copied through the host.
         """
         copy, queue = Buffer.empty(self.shape, self.dtype, self.device), queue or self.device.default_queue()
         run, sizes, strides = runs(self.shape, self.strides, self.dtype.itemsize)
@@ -169,22 +169,22 @@ class Buffer:
 
     def __getitem__(self, key: Any) -> Buffer:
         """A view by integers, slices, ``...`` and ``None``, with NumPy's meaning."""
-        if type(key) is int and self.shape and self.size and -self.shape[0] <= key < self.shape[0]:  # one of a batch, say
+        if type(key) is int and self.shape and self.size and -self.shape[0] <= key < self.shape[0]:  # for example one item of a batch
             view = Buffer.over(self.memory, self.shape[1:], self.dtype, self.strides[1:])
             view.offset = self.offset + key % self.shape[0] * self.strides[0]
             return view
-        model: NDArray[Any] = strided_array(np.empty(1, self.dtype), self.shape, self.strides)  # never read: only its strides
+        model: NDArray[Any] = strided_array(np.empty(1, self.dtype), self.shape, self.strides)  # only its strides are used
         keys = key if isinstance(key, tuple) else (key,)
         if not all(
             k is None or k is Ellipsis or (isinstance(k, (slice, int, np.integer)) and k is not True and k is not False) for k in keys
         ):
             kinds = ", ".join(type(k).__name__ for k in keys)
             raise ArgumentError(f"an index of {kinds} would copy; a Buffer is indexed by integers and slices")
-        part = model[(*keys, ...)] if Ellipsis not in keys else model[keys]  # with ..., one element stays an array
+        part = model[(*keys, ...)] if Ellipsis not in keys else model[keys]  # with ..., a single element stays an array
         return Buffer(self.memory, part.shape, self.dtype, part.strides, self.offset + (address(part) - address(model) if part.size else 0))
 
     def numpy(self, queue: Queue | None = None) -> NDArray[Any]:
-        """A copy on the host; waits for what ``queue`` (default: the device's default queue) holds."""
+        """A copy on the host; waits for the commands of ``queue`` (default: the device's default queue)."""
         if self.size == 0:
             return np.empty(self.shape, self.dtype)
         raw, low = self._raw(queue or self.device.default_queue())
@@ -192,9 +192,9 @@ class Buffer:
         return view if view.flags.c_contiguous and view.nbytes == raw.nbytes else view.copy()
 
     def assign(self, array: NDArray[Any], queue: Queue | None = None) -> None:
-        """Copy a host array of the same shape and dtype into this one; returns when the array may change again.
+        """Copy a host array of the same shape and dtype into this one; when this returns, the array may be changed.
 
-        Bytes between the elements are preserved: they are copied to the host and back. Raises ArgumentError for another shape or dtype.
+        Bytes between the elements are preserved by copying them to the host and back. Raises ArgumentError for another shape or dtype.
         """
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"a {type(array).__name__} cannot be assigned; convert it with numpy.asarray")
@@ -223,10 +223,10 @@ class Buffer:
         """The memory of a CPU device itself, after the default queue has finished; raises ArgumentError for other devices."""
         shown = self._mapped()
         if shown is None:
-            raise ArgumentError(f"{self!r} lies in a device's memory, where NumPy does not reach; copy it to the host with .numpy()")
+            raise ArgumentError(f"{self!r} is in a device's memory, which NumPy cannot access; copy it to the host with .numpy()")
         if dtype is not None and np.dtype(dtype) != self.dtype:
             if copy is False:
-                raise ArgumentError(f"{self!r} cannot be seen as {np.dtype(dtype)} without a copy")
+                raise ArgumentError(f"{self!r} cannot be viewed as {np.dtype(dtype)} without a copy")
             return shown.astype(dtype)
         return shown.copy() if copy else shown
 
@@ -239,7 +239,7 @@ class Buffer:
         return (self[at] for at in range(len(self)))
 
     def __bool__(self) -> bool:
-        """True, as for other objects, because the elements are not on the host; NumPy's rule would need them."""
+        """True, as for most objects: NumPy's rule would need the elements, which are not on the host."""
         return True
 
     def __matmul__(self, other: Any) -> Any:
@@ -256,7 +256,7 @@ class Buffer:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The elements and the device's id; where there is no such device, the default one receives them."""
+        """The elements and the device's id; if there is no such device, unpickling uses the default device."""
         return _restored, (self.numpy(), self.device.info.id)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
@@ -264,12 +264,13 @@ class Buffer:
         return import_module("portatile.array_api").namespace(api_version)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Buffer:
-        """A copy on another device, or the Buffer itself if it lies there. It goes through the host unless the driver copies directly.
+        """A copy on another device, or the Buffer itself if it is there already. The copy goes through the host unless the driver copies
+        directly.
 
         Raises ArgumentError for a ``stream``.
         """
         if stream is not None:
-            raise ArgumentError("stream is not taken: copies between devices wait for the default queues of both")
+            raise ArgumentError("stream is not supported: copies between devices wait for the default queues of both")
         place = _device(device)
         if place is self.device:
             return self
@@ -301,19 +302,19 @@ class Buffer:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """An unversioned DLPack capsule of CUDA memory, or of a CPU device's; the consumer's ``stream`` waits for the default queue.
+        """An unversioned DLPack capsule of CUDA memory, or of a CPU device's memory; the consumer's ``stream`` waits for the default queue.
 
-        It is of a copy with ``copy``, and where ``dl_device`` is the host and the memory is not.
+        With ``copy``, and if ``dl_device`` is the host while the memory is not, the capsule holds a copy.
         """
         place = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) not in (place, (CPU_DEVICE, 0)):
-            raise BufferError(f"{self!r} is exported where it lies, {place}, and to the host, {(CPU_DEVICE, 0)}")
+            raise BufferError(f"{self!r} can be exported to the device that holds it, {place}, or to the host, {(CPU_DEVICE, 0)}")
         shown = None
         if place[0] == CPU_DEVICE:
             shown = self._mapped()
         elif dl_device is not None and tuple(dl_device) != place:
             if copy is False:
-                raise BufferError(f"{self!r} comes to the host by a copy alone")
+                raise BufferError(f"{self!r} can be exported to the host only as a copy")
             shown = self.numpy()
         if shown is not None:
             shown = shown.copy() if copy else shown
@@ -331,7 +332,7 @@ class Buffer:
         return CUDA_DEVICE, int(self.device.info.id.split(":")[1])
 
     def _mapped(self) -> NDArray[Any] | None:
-        """The elements where they lie, in memory that the host reaches; None on other devices."""
+        """The elements in place, if the host can access the memory; None on other devices."""
         if not self.memory.alive:
             raise ArgumentError("this memory has been released")
         if self.size == 0:
@@ -340,39 +341,39 @@ class Buffer:
         return None if raw is None else self._elements(raw, 0)
 
     def _raw(self, queue: Queue) -> tuple[NDArray[np.uint8], int]:
-        """A copy of the bytes from the first element to the last, and where they begin in the memory; waits for the queue."""
+        """A copy of the bytes from the first element to the last, and their offset in the memory; waits for the queue."""
         low, high = self._extent()
         raw = locked.empty((high - low,), np.uint8)
         staging.download(queue, raw, self.memory, low)
         return raw, low
 
     def _elements(self, raw: NDArray[np.uint8], low: int) -> NDArray[Any]:
-        """The elements among bytes of the memory that begin at byte ``low``."""
+        """The elements among ``raw``, the bytes of the memory from byte ``low`` on."""
         return np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
 
     def _pointer(self, what: str) -> int:
         if not self.device.info.can.addresses:
-            raise AttributeError(f"{what}: {self.device.info.id} is no CUDA device; copy with numpy()")
+            raise AttributeError(f"{what}: {self.device.info.id} is not a CUDA device; copy with numpy()")
         if not self.memory.alive:
             raise ArgumentError("this memory has been released")
         return int(self.memory.handle) + self.offset
 
     def _extent(self) -> tuple[int, int]:
-        """The first byte of the memory that elements use, and the one past the last."""
+        """The range of bytes in the memory that elements occupy: the first, and one past the last."""
         low, high = span(self.shape, self.strides, self.dtype.itemsize)
         return self.offset + low, self.offset + high
 
 
 def is_cuda_array(array: Any) -> bool:
-    """Whether ``array`` lies in CUDA memory, according to its own attributes."""
+    """Whether ``array`` is in CUDA memory, according to its own attributes."""
     if isinstance(array, Buffer):
         return array.device.info.can.addresses
     return not isinstance(array, np.ndarray) and in_cuda_memory(array)
 
 
 def refuse_masks(array: Any, name: str) -> None:
-    """Raise ArgumentError for a masked array in which something is masked: only its data would be used."""
-    masks = sys.modules.get("numpy.ma")  # without it there are no masked arrays; its import takes long
+    """Raise ArgumentError for a masked array with masked elements: the mask would be ignored."""
+    masks = sys.modules.get("numpy.ma")  # not imported: no array can be masked, and the import is slow
     if masks is not None and isinstance(array, masks.MaskedArray) and masks.is_masked(array):
         example = f", for example with {name}.filled(0)" if name.isidentifier() else " with its method filled"
         raise ArgumentError(f"{name} is a masked array, whose mask would be lost; fill it{example}")
@@ -382,9 +383,9 @@ def _kind(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         kind = np.dtype(dtype)
     except TypeError:
-        raise ArgumentError(f"dtype={dtype!r} is no type of elements; write for example 'float32'") from None
+        raise ArgumentError(f"dtype={dtype!r} is not an element type; write for example 'float32'") from None
     if kind.hasobject:
-        raise ArgumentError("an array of Python objects has no place on a device")
+        raise ArgumentError("an array of Python objects cannot be stored on a device")
     return kind
 
 

@@ -1,4 +1,4 @@
-"""The clock of tuning and measuring: device seconds of runs that are queued back to back."""
+"""The clock of tuning and measuring: device seconds of consecutive runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from portatile.device.base import Queue
 def back_to_back(queue: Queue, clock: Queue, run: Callable[[], object], runs: int) -> float:
     """The mean device seconds of ``runs`` calls of ``run``, each of which queues its commands on ``queue``; waits for them.
 
-    ``queue`` does not profile, as in use: profiling costs microseconds at each command. ``clock`` is a profiling queue of the same device,
-    which receives only two markers, one before all runs and one after them.
+    ``queue`` does not profile, as in normal use, because profiling adds microseconds to each command. ``clock`` is a profiling queue of the
+    same device, which only receives two markers, one before all runs and one after them.
     """
     start = clock.marker()
     clock.flush()

@@ -1,4 +1,4 @@
-"""Checks of the arguments of copies, fills and launches, the same for every back end."""
+"""Checks of the arguments of copies, fills and launches, shared by all back ends."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Image, Memory
 from portatile.errors import ArgumentError
 
-_HEAD = object.__basicsize__  # bytes of a Python object before its own fields, of which an array's first is its address
+_HEAD = object.__basicsize__  # bytes of a Python object before its own fields; the first field of an array is its address
 
 
 def _has_address_first() -> bool:
-    """Whether arrays begin with their address, as in the C interface of NumPy."""
+    """Whether array objects begin with the address of their data, as in NumPy's C interface."""
     array = np.empty(3)[1:]
     return bool(c_void_p.from_address(id(array) + _HEAD).value == array.__array_interface__["data"][0])
 
@@ -26,11 +26,11 @@ def _asked_address(array: NDArray[Any]) -> c_void_p:
 
 
 def _read_address(array: NDArray[Any]) -> c_void_p:
-    return c_void_p.from_address(id(array) + _HEAD)  # 0.3 us; the array's own attributes take ten times as long
+    return c_void_p.from_address(id(array) + _HEAD)  # 0.3 us; the array's Python attributes take ten times as long
 
 
 pointer: Callable[[NDArray[Any]], c_void_p] = _read_address if _has_address_first() else _asked_address
-"""A host array's address as ctypes passes it, which is good as long as the array."""
+"""A host array's address as a ctypes argument, valid as long as the array."""
 
 
 def address(array: NDArray[Any]) -> int:
@@ -51,13 +51,13 @@ def check_fits(memory: Memory, offset: int, nbytes: int) -> None:
     if not memory.alive:
         raise ArgumentError("this memory has been released")
     if offset < 0 or nbytes < 0 or offset + nbytes > memory.nbytes:
-        raise ArgumentError(f"{nbytes} bytes from byte {offset} on do not lie in memory of {memory.nbytes} bytes")
+        raise ArgumentError(f"{nbytes} bytes from byte {offset} on are not within memory of {memory.nbytes} bytes")
     if (offset or nbytes != memory.nbytes) and isinstance(memory, Image):
         raise ArgumentError(f"images are copied as a whole: {memory.nbytes} bytes, not {nbytes} from {offset} on")
 
 
 def check_fill(pattern: bytes, offset: int, nbytes: int) -> None:
-    """Raise ArgumentError for a pattern of another length than 1, 2 or 4 bytes, and for a place that is not aligned to it."""
+    """Raise ArgumentError for a pattern that is not 1, 2 or 4 bytes long, and for a range that is not aligned to it."""
     if len(pattern) not in (1, 2, 4) or nbytes % len(pattern) or offset % len(pattern):
         raise ArgumentError(f"a pattern of {len(pattern)} bytes does not fill {nbytes} bytes from {offset} on: 1, 2 or 4 bytes, aligned")
 

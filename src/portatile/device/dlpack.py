@@ -1,6 +1,6 @@
-"""DLPack by ctypes: memory handed to another library and taken from one, without a copy.
+"""DLPack by ctypes: memory is exported to or imported from another library without a copy.
 
-The structures are those of dlpack.h 0.8 (unversioned), which every library that speaks DLPack reads.
+The structures are those of dlpack.h 0.8 (unversioned), which every library that supports DLPack reads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _forget(managed: int) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """The destructor of capsules: one that was not consumed still owns its tensor."""
+    """The destructor of capsules: an unconsumed capsule still owns its tensor."""
     if _is_valid(capsule, _NAME):
         _forget(_get_pointer(capsule, _NAME))
 
@@ -113,7 +113,7 @@ class _TakenTensor:
 
 
 def take(capsule: object) -> Strided:
-    """Consume a capsule from ``__dlpack__``; raises ArgumentError unless its tensor lies in CUDA memory."""
+    """Consume a capsule from ``__dlpack__``; raises ArgumentError unless its tensor is in CUDA memory."""
     place = id(capsule)
     if not _is_valid(place, _NAME):
         raise ArgumentError("a DLPack capsule can be taken once only: ask the array for another one (__dlpack__)")

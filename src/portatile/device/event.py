@@ -23,5 +23,5 @@ class Event(ABC):
 
     @property
     def duration(self) -> float | None:
-        """Device seconds that the command itself took, where the back end profiles single commands."""
+        """Device seconds that the command itself took, if the back end profiles single commands."""
         return None

@@ -1,4 +1,4 @@
-"""The excerpts in a compiler's messages: the user's own lines in place of the translated ones."""
+"""Excerpts in compilers' messages: replaces translated source lines by the user's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 _HEAD = re.compile(r"^(?P<file>\S.*)\((?P<line>\d+)\): (?:catastrophic )?(?:error|warning|note|remark)\b")
 _BARE = re.compile(r"^(?:fatal )?(?:error|warning|note): (?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+): ")
-"""PoCL's messages, which come without an excerpt."""
+"""PoCL's messages, which have no excerpt."""
 _DIRECTIVE = re.compile(r'^\s*#\s*line\s+(?P<line>\d+)(?:\s+"(?P<file>(?:\\.|[^"\\])*)")?')
 _CARET = re.compile(r"^\s*\^\s*$")
 _WORD = re.compile(r"\w+|\S")
@@ -14,10 +14,11 @@ _WIDEST = 200  # columns of an excerpt
 
 
 def restored(log: str, text: str, file: str) -> str:
-    """A compiler's log in which each excerpt of ``file``, or of headers that its text contains, is the line that the user wrote.
+    """A compiler's log in which each excerpt of ``file``, or of headers that its text contains, is replaced by the line that the user
+    wrote.
 
-    The caret is moved to the same word. It is left out where the user's line does not have that word, which then came from a macro.
-    A message that has a column and no excerpt gets one.
+    The caret is moved to the same word. It is omitted if the user's line does not have that word, which then came from a macro. A message
+    that has a column and no excerpt gets one.
     """
     lines: list[str] = []
     known, own = _lines(text, file), None
@@ -37,7 +38,7 @@ def restored(log: str, text: str, file: str) -> str:
 
 
 def _excerpt(line: str, place: int | None) -> list[str]:
-    """A line of the text, of a long one what is around the place, and one below it that points to the place, if that is known."""
+    """A line of the text, cut around the place if it is long, and a line below that points to the place if it is known."""
     first = max((place or 0) - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
     before, behind = "..." if first else "", "..." if len(line.rstrip()) > first + _WIDEST else ""
     excerpt = f"  {before}{line[first : first + _WIDEST].rstrip()}{behind}"
@@ -61,7 +62,7 @@ def _lines(text: str, file: str) -> dict[tuple[str, int], str]:
 
 
 def _place(translated: str, caret: int, own: str) -> int | None:
-    """The place in the user's line of the text above the caret; None where that is not certain."""
+    """The index in the user's line of the word above the caret; None where that is not certain."""
     word = _WORD.match(translated, caret)
     if word is None:
         return None

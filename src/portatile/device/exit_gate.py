@@ -1,7 +1,7 @@
-"""A gate that keeps threads out of drivers while the interpreter ends: it waits for threads inside, and lets no others in.
+"""A gate that keeps threads out of drivers while the interpreter exits: it waits for threads inside, and lets no others in.
 
-When the interpreter ends, Python ends each daemon thread at the moment it asks for the interpreter's lock. If a driver's frames are on its
-stack, the process aborts. So every call of a driver that releases the lock, to wait or to copy, stands in ``with inside:``.
+At exit, Python terminates each daemon thread at the moment it asks for the GIL. If a driver's frames are on its stack, the process aborts.
+So every driver call that releases the GIL, to wait or to copy, is made in ``with inside:``.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import time
 from threading import get_ident
 from types import TracebackType
 
-_PATIENCE = 10.0  # seconds that the interpreter waits for threads inside
+_PATIENCE = 10.0  # seconds that the exiting thread waits for threads inside
 
 
 class Gate:
-    """A context manager; after ``close`` threads other than the one that closed it wait there for ever."""
+    """A context manager; after ``close``, threads other than the one that closed it block here forever."""
 
     __slots__ = ("_closed", "_never", "_owner", "_threads")
 
     def __init__(self) -> None:
-        self._threads: list[int] = []  # those inside; a list's methods are atomic
+        self._threads: list[int] = []  # ids of the threads inside; a list's methods are atomic
         self._closed, self._owner = False, 0
         self._never = threading.Lock()  # the closing thread takes it and never releases it
 
@@ -37,7 +37,7 @@ class Gate:
         self._threads.remove(get_ident())
 
     def close(self, patience: float = _PATIENCE) -> None:
-        """Let no other thread in, and wait until those that are in have come out, or ``patience`` seconds."""
+        """Let no other thread in, and wait until those inside have left, for at most ``patience`` seconds."""
         self._never.acquire(blocking=False)
         self._owner, self._closed = get_ident(), True
         ends = time.monotonic() + patience
@@ -45,7 +45,7 @@ class Gate:
             time.sleep(0.001)
 
     def forget(self) -> None:
-        """Forget the other threads, in a forked child: none of them came along."""
+        """Forget the other threads, in a forked child, which does not have them."""
         self._threads.clear()
 
     def _others(self) -> bool:

@@ -1,4 +1,4 @@
-"""Other libraries' arrays in CUDA memory: which lie there, how their elements lie, on which stream their library works."""
+"""Other libraries' arrays in CUDA memory: whether they are there, their memory layout, and the stream on which their library works."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from portatile.device.dlpack import CUDA_DEVICE, Strided, packed, take
 from portatile.dtypes import ELEMENTS
 from portatile.errors import ArgumentError
 
-_UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types without a name in ``__cuda_array_interface__``, which gives bytes
-THREAD_STREAM = 2  # the default stream of each thread, likewise
-LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers it
+_UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # dtypes without a name in ``__cuda_array_interface__``, which reports bytes
+THREAD_STREAM = 2  # the per-thread default stream, as ``__cuda_array_interface__`` numbers it
+LEGACY_STREAM = 1  # the legacy default stream, likewise
 
 
 def in_cuda_memory(array: Any) -> bool:
-    """Whether an object that is neither a NumPy array nor a Buffer lies in CUDA memory, according to its own attributes."""
+    """Whether an object that is neither a NumPy array nor a Buffer is in CUDA memory, according to its own attributes."""
     is_cuda = getattr(array, "is_cuda", None)  # PyTorch's tensors, whose protocols below take 5 us
     if is_cuda is not None:
         return bool(is_cuda)
@@ -33,7 +33,7 @@ def in_cuda_memory(array: Any) -> bool:
 def caller_stream(array: Any) -> int:
     """The CUDA stream on which the library that owns ``array`` now works: PyTorch's and CuPy's current stream.
 
-    Other libraries name theirs in ``__cuda_array_interface__``; without a name it is the default stream.
+    Other libraries give theirs in ``__cuda_array_interface__``; without one it is the default stream.
     """
     library = type(array).__module__.split(".")[0]
     if library == "torch":
@@ -45,7 +45,7 @@ def caller_stream(array: Any) -> int:
 
 
 def watching() -> Callable[[], bool]:
-    """What tells whether PyTorch may transform or record what this thread computes: tangents, ``torch.func``, ``torch.jit.trace``."""
+    """A function that tells whether PyTorch may transform or record this thread's computations: tangents, ``torch.func``, ``jit.trace``."""
     return _watching(sys.modules["torch"])
 
 
@@ -53,14 +53,14 @@ def watching() -> Callable[[], bool]:
 def _watching(torch: Any) -> Callable[[], bool]:
     try:
         forward, tracing, stack = torch.autograd.forward_ad, torch._C._get_tracing_state, torch._C._functorch.peek_interpreter_stack
-    except AttributeError:  # no public interface
+    except AttributeError:  # PyTorch has no public function for this
         return lambda: False
     return lambda: forward._current_level >= 0 or tracing() is not None or stack() is not None
 
 
 def without_gradients(tensor: Any) -> Any:
-    """A PyTorch tensor that no gradient is recorded of. Raises ArgumentError for one whose gradients would be lost, and where PyTorch
-    transforms or records what is computed of it, as in ``torch.func``.
+    """A PyTorch tensor of which no gradient is recorded. Raises ArgumentError if gradients would be lost, and while PyTorch transforms or
+    records what is computed from it, as in ``torch.func``.
     """
     if watching()():
         _refuse_watched(tensor)
@@ -84,19 +84,19 @@ def _refuse_watched(tensor: Any) -> None:
 
 
 def resolved(array: Any) -> Any:
-    """A copy of a PyTorch tensor that is conjugated or negated lazily, with the elements as they are to be read; any other array itself."""
+    """A copy of a PyTorch tensor that is lazily conjugated or negated, with that applied; any other array itself."""
     lazy = getattr(array, "is_conj", None)
     return array.resolve_conj().resolve_neg() if lazy is not None and (lazy() or array.is_neg()) else array
 
 
 def strided(array: Any) -> Strided:
-    """Pointer, shape, strides in bytes and type of an array in CUDA memory.
+    """Pointer, shape, strides in bytes and dtype of an array in CUDA memory.
 
-    Raises ArgumentError for any other array, and for tensors whose memory does not hold what they say, or whose gradients would be lost.
+    Raises ArgumentError for any other array, and for tensors that are lazily conjugated or negated or whose gradients would be lost.
     """
     if hasattr(array, "is_conj"):  # PyTorch's tensors
         if resolved(array) is not array:
-            raise ArgumentError("a tensor that is conjugated or negated lazily; pass tensor.resolve_conj().resolve_neg()")
+            raise ArgumentError("a tensor that is lazily conjugated or negated; pass tensor.resolve_conj().resolve_neg()")
         array = without_gradients(array)
     named = str(getattr(array, "dtype", "")).rpartition(".")[2]
     bits = array.view(sys.modules["torch"].uint8) if named.startswith("float8") and hasattr(array, "new_empty") else array
@@ -109,11 +109,11 @@ def strided(array: Any) -> Strided:
         return Strided(pointer, shape, strides, dtype, _gpu(array, pointer), array)
     if hasattr(array, "__dlpack__") and in_cuda_memory(array):
         return take(array.__dlpack__(stream=caller_stream(array)))
-    raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")
+    raise ArgumentError(f"a {type(array).__name__} is not in accessible CUDA memory; pass NumPy, CuPy or PyTorch arrays")
 
 
 def _gpu(array: Any, pointer: int) -> int:
-    """The number of the GPU that an array lies on, from its library if that tells, else from the driver by the pointer."""
+    """The number of the GPU that holds an array, from its library if that tells, else from the driver by the pointer."""
     place = getattr(array, "__dlpack_device__", None)
     kind, number = place() if place is not None else (0, 0)
     return int(number) if int(kind) == CUDA_DEVICE else _cuda().ordinal(pointer)
@@ -121,5 +121,5 @@ def _gpu(array: Any, pointer: int) -> int:
 
 @cache
 def _cuda() -> Any:
-    """The module that knows which GPU a pointer belongs to; loaded for the first pointer, since it loads the driver's bindings."""
+    """The module that finds the GPU of a pointer; imported for the first pointer, because it loads the driver's bindings."""
     return import_module("portatile.device.cuda.survey")

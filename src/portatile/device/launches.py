@@ -1,4 +1,4 @@
-"""The parts of launches that are prepared once and run many times."""
+"""Launches that are prepared once and run many times."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from portatile.records import TensorMap
 
 
 class Slot(NamedTuple):
-    """An argument of a ready launch that each run brings: ``place`` is its index among the run's values. ``kind`` is Memory for an
-    address, a NumPy scalar type for a number, or a TensorMap for a matrix whose address the run brings.
+    """An argument of a ready launch that is given at each run: ``place`` is its index among the run's values. ``kind`` is Memory for an
+    address, a NumPy scalar type for a number, or a TensorMap for the address of a matrix that is passed as that map.
     """
 
     place: int
@@ -20,7 +20,7 @@ class Slot(NamedTuple):
 
 
 class Repeat(Releasable):
-    """Launches of one plan, with kernel objects of their own, whose arguments stay set from run to run."""
+    """Launches of one plan, with their own kernel objects, whose arguments stay set from run to run."""
 
     @abstractmethod
     def run(self, queue: Any, values: Sequence[Any]) -> bool:

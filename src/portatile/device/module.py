@@ -16,7 +16,7 @@ class LoadedKernel(ABC):
     resources: Resources
 
     def argument(self, index: int) -> str:
-        """The place of an argument, with its type and name if they are known, for a message."""
+        """The index of an argument, with its type and name if they are known, for a message."""
         parameters = self.entry.parameters
         text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
         return f"{index}{text} of kernel {self.name!r}"
@@ -27,4 +27,4 @@ class Module(Releasable):
 
     @abstractmethod
     def kernel(self, name: str) -> LoadedKernel:
-        """The kernel called ``name`` in its text; raises ArgumentError with the names there are."""
+        """The kernel called ``name`` in the kernel text; raises ArgumentError with the existing names."""

@@ -21,13 +21,13 @@ def hardware(info: DeviceInfo) -> str:
 
 
 def runtime(info: DeviceInfo) -> str:
-    """The runtime if it has a name of its own, else the back end: ``PoCL``, ``CUDA``, ``OpenCL``."""
+    """The runtime's name if it has one, else the back end: ``PoCL``, ``CUDA``, ``OpenCL``."""
     known = backends().get(info.backend)
     return _PLATFORMS.get(info.platform, known.title if known is not None else info.backend)
 
 
 def short(infos: Sequence[DeviceInfo]) -> list[str]:
-    """A name for each device: hardware and runtime, with the driver's version or the id only where they are needed to distinguish two."""
+    """A name for each device: hardware and runtime, with the driver's version or the id only where needed to distinguish two."""
     names = [f"{hardware(info)} {runtime(info)}" for info in infos]
     for part in (_version, lambda info: info.id):
         alike: dict[str, set[str]] = {}

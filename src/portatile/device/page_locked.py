@@ -1,7 +1,7 @@
-"""Host arrays whose pages are locked in memory: a device copies them where they lie, as fast as its link and beside its kernels.
+"""Host arrays whose pages are locked: a device copies them in place, at the full rate of its link and concurrently with its kernels.
 
-Locking takes longer than a copy through pinned memory. So it is done for what comes again: an array that has crossed a link several times
-stays locked until it is gone, and the memory of a result that was dropped is kept, locked, for the next result of that size.
+Locking takes longer than a copy through pinned staging memory, so only reused memory is locked: an array that has been transferred several
+times stays locked until it is freed, and the memory of a dropped result is kept, locked, for the next result of that size.
 """
 
 from __future__ import annotations
@@ -28,23 +28,21 @@ from portatile.device.copies import address
 from portatile.device.resources import PageLock
 from portatile.device.side_by_side import side_by_side, threads
 
-_LEAST = 1 << 22  # bytes of an array for which it pays
-_OFTEN = 2  # times that an array crosses before it is locked: about as long as locking takes, over what it saves each time
-_DROPPED = 2  # results of a size that were dropped for each one whose memory is locked and kept
+_LEAST = 1 << 22  # bytes of the smallest array for which locking pays
+_OFTEN = 2  # transfers of an array before it is locked: what they could have saved is then about the cost of locking
+_DROPPED = 2  # dropped results of a size for each one whose memory is locked and kept
 _PAGE = 4096  # bytes
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
-_SIZES = 64  # of results, of which memory is kept
-_IDLE = 60.0  # seconds after which memory that no result took is given back, when another is asked for
-_ROW, _PITCH = (
-    1 << 8,
-    (1 << 31) - 1,
-)  # bytes: of the rows of a matrix at least, and from row to row at most, that a device copies itself: 256 bytes at 20 GB/s
-_SHARE = 8  # of the host's memory one part of so many may be locked
+_SIZES = 64  # sizes of results for which memory is kept
+_IDLE = 60.0  # seconds after which unused memory for results is released, checked when memory is requested
+_ROW = 1 << 8  # bytes of the shortest rows that a device copies from a strided matrix; rows of 256 bytes reach 20 GB/s
+_PITCH = (1 << 31) - 1  # bytes from row to row that a strided copy allows
+_SHARE = 8  # up to 1/8 of the host's memory may be locked
 
 
 @dataclass
 class _Block:
-    """Locked bytes from ``start`` on, to ``end``. ``memory`` keeps those that are kept for results, ``since`` when they are free."""
+    """Locked bytes from address ``start`` to ``end``. ``memory`` is set for blocks that are kept for results, free ``since`` a time."""
 
     start: int
     end: int
@@ -55,7 +53,7 @@ class _Block:
 
 @dataclass
 class _SeenArray:
-    """An array that owns its memory: how many bytes of it have crossed, and what was locked of it. ``tried``: it is not tried again."""
+    """An array that owns its memory: how many of its bytes were transferred, and its locked block. ``tried``: it is not locked again."""
 
     array: weakref.ref[NDArray[Any]]
     nbytes: int = 0
@@ -65,7 +63,7 @@ class _SeenArray:
 
 @dataclass
 class _Results:
-    """Results of one size that come from ``device``: blocks that are free, and ordinary results, of which so many were ``dropped``."""
+    """Results of one size that come from ``device``: free blocks, ordinary results in use, and the number of ``dropped`` ones."""
 
     device: Device
     free: list[_Block] = field(default_factory=list)
@@ -74,7 +72,7 @@ class _Results:
 
 
 class _Lease:
-    """A block that a result lies in; the result is the last to know of it."""
+    """Holds the block of a result, and returns it when the result is freed."""
 
     def __init__(self, locked: PageLocked, block: _Block) -> None:
         self._locked, self._block = locked, block
@@ -86,7 +84,7 @@ class _Lease:
 
 
 class PageLocked:
-    """The locked memory of a process. Safe to use from several threads; arrays may be dropped at any moment, in its methods too."""
+    """The locked memory of a process. Thread-safe; arrays may be freed at any moment, even while its methods run."""
 
     def __init__(self) -> None:
         self._mutex = threading.RLock()
@@ -97,7 +95,7 @@ class PageLocked:
         self._nbytes = 0
 
     def holds(self, array: NDArray[Any], rows: bool = False) -> bool:
-        """Whether all of a C-contiguous array is locked; with ``rows`` also a matrix whose rows lie apart, as ``Queue.send_rows`` takes."""
+        """Whether a C-contiguous array is locked entirely. With ``rows`` also a strided matrix of contiguous rows, for ``Queue.send_rows``."""
         if not self._starts or not array.nbytes:
             return False
         extent = array.nbytes if array.flags.c_contiguous else _extent(array) if rows else 0
@@ -110,14 +108,14 @@ class PageLocked:
             return block is not None and first + extent <= block.end and block.lock.alive
 
     def hold_all(self, arrays: Sequence[NDArray[Any]]) -> bool:
-        """Whether all of those arrays are locked that are large, of which there are some."""
+        """Whether there are large arrays, and all of them are locked."""
         large = [array for array in arrays if array.nbytes >= _LEAST]
         return bool(self._starts and large) and all(map(self.holds, large))
 
     def crosses(self, device: Device, array: NDArray[Any], back: bool = False, rows: bool = False) -> bool:
-        """Note that a host array crosses a device's link; whether it is locked, from now on or before.
+        """Count a transfer of a host array, and lock the array if it was transferred often; returns whether it is locked.
 
-        ``back``: it comes from the device. ``rows``: as of ``holds``.
+        ``back``: the transfer is from the device to the host. ``rows``: as in ``holds``.
         """
         if not device.locks_pages:
             return False
@@ -134,20 +132,20 @@ class PageLocked:
             seen = self._seen.get(id(owner))
             if seen is None:
                 seen = self._seen[id(owner)] = _SeenArray(weakref.ref(owner, partial(self._gone, id(owner))))
-            if seen.block is not None and not seen.block.lock.alive:  # its device was released, and the lock with it
+            if seen.block is not None and not seen.block.lock.alive:  # its device was released, which ended the lock
                 self._unlock(seen.block)
                 seen.block, seen.tried = None, False
             seen.nbytes += array.nbytes
             if seen.tried or seen.nbytes <= _OFTEN * owner.nbytes:
                 return False
-            seen.tried = True  # other threads go on without
+            seen.tried = True  # prevents other threads from trying
         block = self._locked(device, owner)
         if block is not None:
             seen.block = block
         return block is not None and self.holds(array, rows)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An uninitialised array for a result: in locked memory, where results of its size come from a device and are dropped often."""
+        """An uninitialised array for a result: locked if results of its size come from a device and are dropped often."""
         if not self._results:
             return np.empty(shape, dtype)
         kind = np.dtype(dtype)
@@ -165,7 +163,8 @@ class PageLocked:
                 results.dropped -= _DROPPED
         if makes and results is not None:
             memory = np.empty(nbytes, np.uint8)
-            side_by_side(nbytes, threads(), lambda low, high: memory[low:high:_PAGE].fill(0))  # one thread takes four times longer
+            # touching the pages with one thread takes four times longer
+            side_by_side(nbytes, threads(), lambda low, high: memory[low:high:_PAGE].fill(0))
             block = self._locked(results.device, memory, keep=True)
         if block is not None:
             return np.ndarray(shape, kind, np.asarray(_Lease(self, block)))
@@ -176,7 +175,7 @@ class PageLocked:
         return array
 
     def take_back(self, block: _Block) -> None:
-        """A result that lay in a block is gone."""
+        """Take back the block of a result that was freed."""
         with self._mutex:
             results = self._results.get(block.end - block.start)
             if results is not None and block.lock.alive and self._blocks.get(block.start) is block:
@@ -186,7 +185,7 @@ class PageLocked:
         self._unlock(block)
 
     def forget(self) -> None:
-        """Unlock everything, results that are in use too, and forget what was seen. The arrays stay as they are."""
+        """Unlock everything, even results in use, and forget all counts. The arrays stay valid."""
         with self._mutex:
             blocks = list(self._blocks.values())
             self._results.clear()
@@ -197,7 +196,7 @@ class PageLocked:
             self._unlock(block)
 
     def _locked(self, device: Device, array: NDArray[Any], keep: bool = False) -> _Block | None:
-        """Lock an array; None where there is too much locked already, or the system refuses."""
+        """Lock an array; None if too much memory is locked already, or the system refuses."""
         with self._mutex:
             if self._nbytes + array.nbytes > limit() and not self._make_room(array.nbytes):
                 return None
@@ -208,7 +207,7 @@ class PageLocked:
             if lock is None:
                 self._nbytes -= array.nbytes
                 return None
-            if (stale := self._blocks.get(start)) is not None:  # of a device that was released
+            if (stale := self._blocks.get(start)) is not None:  # from a device that was released
                 self._unlock(stale)
             block = _Block(start, start + array.nbytes, lock, array.reshape(-1).view(np.uint8) if keep else None)
             insort(self._starts, start)
@@ -216,12 +215,12 @@ class PageLocked:
             return block
 
     def _drop(self, results: _Results, before: float = inf) -> None:
-        """Unlock blocks that are free since ``before``; the one that was given back first comes first."""
+        """Unlock blocks that have been free since before ``before``, the oldest first."""
         while results.free and results.free[0].since < before:
             self._unlock(results.free.pop(0))
 
     def _make_room(self, nbytes: int) -> bool:
-        """Unlock memory that is kept for results and free, until so many bytes more may be locked; whether they may."""
+        """Unlock free memory that is kept for results until ``nbytes`` more may be locked; returns whether they may."""
         for results in self._results.values():
             while results.free and self._nbytes + nbytes > limit():
                 self._unlock(results.free.pop())
@@ -237,21 +236,21 @@ class PageLocked:
         block.lock.release()
 
     def _gone(self, key: int, _: object) -> None:
-        """An array is about to free its memory."""
+        """Called when an array is about to free its memory."""
         with self._mutex:
             seen = self._seen.pop(key, None)
         if seen is not None and seen.block is not None and not sys.is_finalizing():
             self._unlock(seen.block)
 
     def _dropped(self, results: _Results, key: int, _: object) -> None:
-        """An ordinary result was dropped."""
+        """Called when an ordinary result was dropped."""
         with self._mutex:
             results.ordinary.pop(key, None)
             results.dropped = min(results.dropped + 1, _DROPPED)
 
 
 def _extent(array: NDArray[Any]) -> int:
-    """Bytes from the first to the last element of a matrix with long contiguous rows that lie apart; 0 for other arrays."""
+    """Bytes from the first to the last element of a strided matrix whose rows are contiguous and long enough; 0 for other arrays."""
     if array.ndim != 2 or array.strides[1] != array.itemsize:
         return 0
     row, pitch = array.shape[1] * array.itemsize, array.strides[0]
@@ -259,14 +258,14 @@ def _extent(array: NDArray[Any]) -> int:
 
 
 def limit() -> int:
-    """Bytes that may be locked: what the user says, else a part of the memory that this process may use."""
+    """Bytes that may be locked: the user's setting, else a part of the memory that this process may use."""
     asked = settings.page_locked()
     return _memory() // _SHARE if asked is None else asked
 
 
 @cache
 def _memory() -> int:
-    """Bytes of the host's memory, or of the container's if it has less; 0 where the system does not say."""
+    """Bytes of the host's memory, or of the container's if that is less; 0 if unknown."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -278,19 +277,19 @@ def _memory() -> int:
 
 
 def _owner(array: NDArray[Any]) -> NDArray[Any] | None:
-    """The NumPy array that frees the memory of ``array``; None where that is another object."""
+    """The NumPy array that frees the memory of ``array``; None if another object does."""
     base = array.base
     while base is not None:
         if isinstance(base, np.ndarray):
             array = base
-        elif not isinstance(getattr(base, "base", None), np.ndarray):  # those of as_strided stand between two arrays
+        elif not isinstance(getattr(base, "base", None), np.ndarray):  # as_strided puts an object between two arrays
             return None
         base = base.base
     return array if array.flags.owndata and array.flags.forc else None
 
 
 locked = PageLocked()
-"""The process's own."""
+"""The locked memory of this process."""
 
-if hasattr(os, "register_at_fork"):  # a page that both processes have is another one once it is written to, of which devices do not know
+if hasattr(os, "register_at_fork"):  # after a fork, a page that is written to is replaced by a copy, which devices do not know
     os.register_at_fork(before=locked.forget)

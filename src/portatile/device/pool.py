@@ -1,4 +1,4 @@
-"""A pool of released device memory, which is handed out again, because drivers take long to allocate and map new memory."""
+"""A pool of released device memory for reuse, because drivers take long to allocate and map new memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from operator import methodcaller
 from sys import is_finalizing
 from typing import Any
 
-KEEPS = 1 << 30  # the most bytes that a pool keeps
-SHARE = 16  # and the most as a share of the device's memory: one part in so many
+KEEPS = 1 << 30  # bytes that a pool keeps at most
+SHARE = 16  # and at most 1/16 of the device's memory
 
 
 class Pool:
     """Released buffers by their size; ``release`` frees one for good.
 
-    Commands of the default queue may still use a buffer when it is handed out. Later commands of that queue run after them, so the next
-    user's are safe; commands of other queues would not be. So nothing is handed out while other queues exist (``enter``, ``leave``).
+    Commands of the default queue may still use a buffer when it is reused. Later commands of that queue run after them, so its reuse there
+    is safe; on other queues it would not be. So nothing is reused while other queues exist (``enter``, ``leave``).
     """
 
     def __init__(
@@ -29,14 +29,14 @@ class Pool:
     ) -> None:
         self.limit = min(keeps, memory // SHARE)
         self.held = 0  # bytes
-        self._free: OrderedDict[int, list[Any]] = OrderedDict()  # the size given back last at the end
-        self.handed = False  # whether anything was handed out again
+        self._free: OrderedDict[int, list[Any]] = OrderedDict()  # by size, the most recently returned size last
+        self.handed = False  # whether anything was ever reused
         self._queues = 0
         self._release = release
         self._lock = lock or threading.RLock()  # reentrant: garbage collection may call ``give`` in the middle of a method
 
     def take(self, nbytes: int) -> Any:
-        """A buffer of exactly that size, or None."""
+        """A buffer of exactly this size, or None."""
         with self._lock:
             kept = self._free.get(nbytes)
             if not kept or self._queues:
@@ -46,8 +46,8 @@ class Pool:
             return kept.pop()
 
     def give(self, buffer: Any, nbytes: int) -> None:
-        """Keep a buffer that its user released, or free it."""
-        if is_finalizing is None or is_finalizing():  # a thread that ended may hold the lock; None: this module was cleared already
+        """Keep a buffer that was released, or free it."""
+        if is_finalizing is None or is_finalizing():  # a terminated thread may hold the lock; None: this module was cleared already
             self._release(buffer)
             return
         with self._lock:
@@ -65,12 +65,12 @@ class Pool:
                 self._trim(self.limit)
 
     def enter(self) -> None:
-        """Count a queue beside the default one."""
+        """Count a queue other than the default one."""
         with self._lock:
             self._queues += 1
 
     def leave(self) -> None:
-        """Uncount a queue beside the default one, which has finished."""
+        """Discount a queue other than the default one, which has finished."""
         with self._lock:
             self._queues -= 1
 
@@ -82,7 +82,7 @@ class Pool:
             return had
 
     def close(self) -> None:
-        """Free everything and keep nothing from now on."""
+        """Free everything, and keep nothing from now on."""
         with self._lock:
             self.limit = 0
             self._trim(0)

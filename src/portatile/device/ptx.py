@@ -1,7 +1,7 @@
 """The instructions of a PTX text, counted by family and by kind.
 
-Counts are static: an instruction in a loop counts once, a branch that is never taken counts too. Virtual registers
-(``.reg``) are not counted, since they say nothing about hardware registers. The grammar is that of the PTX ISA manual.
+Counts are static: an instruction in a loop counts once, and a branch that is never taken counts too. Virtual registers (``.reg``) are not
+counted, since they say nothing about hardware registers. The grammar is that of the PTX ISA manual.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LINE_INFO = re.compile(r"^\s*\.(?:loc|file)\b[^\n]*$", re.MULTILINE)  # the only directives inside a body that no semicolon ends
+_LINE_INFO = re.compile(r"^\s*\.(?:loc|file)\b[^\n]*$", re.MULTILINE)  # the only directives inside a body that do not end with a semicolon
 _FUNCTION = re.compile(r"\.(entry|func)\b\s*(?:\.noreturn\s*)?(?:\([^)]*\)\s*)?([\w$%]+)")
 _LABEL = re.compile(r"\s*[\w$%]+\s*:(?!:)")
 _STATEMENT = re.compile(r"(?:@!?[\w$%]+\s+)?([a-z]\w*(?:\.[\w:]+)*)")
@@ -42,7 +42,7 @@ _FAMILY_OF = {opcode: family for family, opcodes in _FAMILIES.items() for opcode
 
 @dataclass(frozen=True)
 class PtxInstruction:
-    """One instruction: the function it stands in and its dotted name, ``fma.rn.f32`` say."""
+    """One instruction: the function that contains it and its dotted name, such as ``fma.rn.f32``."""
 
     function: str
     name: str
@@ -54,12 +54,12 @@ class PtxInstruction:
 
     @property
     def modifiers(self) -> tuple[str, ...]:
-        """The parts after it; of ``shared::cta`` only ``shared``."""
+        """The parts after the first dot; of ``shared::cta`` only ``shared``."""
         return tuple(part.partition("::")[0] for part in self.name.split(".")[1:])
 
     @property
     def type(self) -> str:
-        """The type that decides: the last one, as PTX writes it; empty for instructions without."""
+        """The type that decides the family: the last one that PTX writes; empty for instructions without types."""
         return next((part for part in reversed(self.modifiers) if part in _TYPES), "")
 
     @property
@@ -80,7 +80,7 @@ class PtxInstruction:
 
     @property
     def kind(self) -> str:
-        """The name without what seldom matters: ``fma.f32``, ``ld.global.nc.v4``, ``sqrt.rn.f32``, ``cvt.f32.s32``, ``bra``."""
+        """The name without insignificant modifiers: ``fma.f32``, ``ld.global.nc.v4``, ``sqrt.rn.f32``, ``cvt.f32.s32``, ``bra``."""
         family, parts = self.family, self.modifiers
         if self.opcode.endswith("matrix"):
             return self.opcode
@@ -154,7 +154,7 @@ def functions(text: str) -> dict[str, Counts]:
 
 
 def _closing(text: str, opening: int) -> int:
-    """The place of the brace that closes the one at ``opening``; the end of an unfinished text."""
+    """The index of the brace that closes the one at ``opening``; the end of the text if it is unfinished."""
     depth = 0
     for brace in re.compile("[{}]").finditer(text, opening):
         depth += 1 if brace.group() == "{" else -1

@@ -1,4 +1,4 @@
-"""The devices as users find them: ``portatile.devices`` and ``portatile.get_device``."""
+"""The devices as users see them: ``portatile.devices`` and ``portatile.get_device``."""
 
 from __future__ import annotations
 

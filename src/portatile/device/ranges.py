@@ -1,4 +1,4 @@
-"""Checks of NDRanges, the same for every back end, before a driver sees them."""
+"""Checks of NDRanges before a driver sees them, shared by all back ends."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def named(kernel: LoadedKernel, device: DeviceInfo, global_size: Size3, local_si
 
 
 def check(kernel: LoadedKernel, device: DeviceInfo, limit: int, global_size: Size3, local_size: Size3, groups: int | None = None) -> None:
-    """Raise LaunchError for sizes that are not positive, and for those that the kernel or the device cannot run.
+    """Raise LaunchError for sizes that are not positive, and for sizes that the kernel or the device cannot run.
 
-    ``limit``: the most work-items of a group. ``groups``: the most work-groups of a launch; None where the driver checks that itself.
+    ``limit``: the most work-items of a work-group. ``groups``: the most work-groups of a launch; None if the driver checks that itself.
     """
 
     def refuse(reason: str) -> None:

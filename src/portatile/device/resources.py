@@ -1,4 +1,4 @@
-"""What holds a resource of a device, and gives it back: the base of memory, queues, loaded kernels and devices; and locked pages."""
+"""The base class of memory, queues, loaded kernels and devices, which hold a resource of a device; and page locks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Releasable(ABC):
 
 
 class PageLock(Releasable):
-    """Pages of a host array that are locked in memory: ``alive`` until they or the device are released."""
+    """Locked pages of a host array; ``alive`` until they or the device are released."""
 
     alive: bool
 
     @abstractmethod
     def wait(self) -> None:
-        """Block until all devices that reach the pages have done what they were given so far."""
+        """Block until all devices that can access the pages have finished their queued commands."""

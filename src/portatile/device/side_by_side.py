@@ -1,4 +1,4 @@
-"""Several threads for what one core does too slowly: copies between host arrays, and first touches of their pages."""
+"""Several threads for work that one core does too slowly: copies between host arrays, and first touches of pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from portatile import processes
 
-_COPIERS = 8  # threads at most that copy between two host arrays: one moves 5 GB/s to new pages, the link 55
-_LINKS = 4  # such copies for whose threads there is room: of several devices, either way
+_COPIERS = 8  # threads of a copy between two host arrays, at most: one moves 5 GB/s to new pages, the link 55
+_LINKS = 4  # concurrent copies for whose threads there is room: of several devices, in both directions
 
 
 def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:
@@ -29,7 +29,7 @@ def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None
 
 
 def threads(copies: int = 1) -> int:
-    """Threads at most for so many copies at once."""
+    """The number of threads for each of ``copies`` concurrent copies, at most."""
     return min(_COPIERS * copies, processes.cores())
 
 

@@ -1,8 +1,8 @@
-"""Large host arrays cross a link through pinned memory that is kept: several threads fill or empty it while the link moves the rest.
+"""Transfers of large host arrays through pinned staging buffers: several threads fill or empty the buffers while the link moves the rest.
 
-A driver that is given pageable memory does so too, by one thread: 10 GB/s, and 5 into pages that are new, of a link's 55. Each thread has a
-stripe of the array for itself, whose blocks it copies and sends one after another: threads that met at every block would mostly wake up.
-Blocks are large, because Python lets one thread at a time ask the driver for something.
+For pageable memory a driver does the same with one thread: at 10 GB/s, or 5 into new pages, where the link has 55. Each thread gets a
+contiguous stripe of the array and copies and sends its blocks one after another; threads that synchronised at every block would mostly be
+waking up. Blocks are large because the GIL lets only one thread at a time call the driver.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from portatile.device.event import Event
 from portatile.device.page_locked import locked
 from portatile.device.side_by_side import side_by_side, threads
 
-_LARGE = 1 << 23  # bytes from which on it pays
-_NOTED = 1 << 18  # bytes of what may be part of an array that is locked
-_BLOCK = 1 << 23  # of those that are kept
-_BLOCKS = 16  # at most: two for each thread of a copy
+_LARGE = 1 << 23  # bytes from which on staging pays
+_NOTED = 1 << 18  # bytes of the smallest piece that is counted as a transfer of a locked array
+_BLOCK = 1 << 23  # bytes of a staging buffer
+_BLOCKS = 16  # staging buffers at most: two for each thread of a copy
 _SHARE = 1 << 21  # bytes for which another thread pays
 
 
 @dataclass
 class _Block:
-    """Pinned memory, and the copy that is the last to use it."""
+    """A staging buffer in pinned memory, and the last copy that uses it."""
 
     memory: NDArray[np.uint8]
     used: Event | None = None
 
 
 class _Staging:
-    """The pinned memory of a device. A block belongs to who took it until it is given back."""
+    """The staging buffers of a device. A buffer belongs to whoever took it until it is given back."""
 
     def __init__(self, device: Device) -> None:
         self._device, self.generation = device, device.generation
@@ -48,7 +48,7 @@ class _Staging:
         self._made = 0
 
     def take(self, wait: bool = True) -> _Block | None:
-        """The block that was given back first, which no copy uses any more; without ``wait`` None where others have all."""
+        """The buffer that was given back first, once no copy uses it; without ``wait``, None if all are taken."""
         with self._lock:
             more = self._made < _BLOCKS and self._free.empty()
             self._made += more
@@ -67,13 +67,13 @@ class _Staging:
             try:
                 block.used.wait()
             except BaseException:
-                self.give(block)  # whoever asks next is told the same, instead of waiting for it
+                self.give(block)  # the next caller gets the same error instead of waiting for the buffer
                 raise
             block.used = None
         return block
 
     def give(self, block: _Block) -> None:
-        """Let others have it."""
+        """Return a buffer."""
         self._free.put(block)
 
 
@@ -84,8 +84,8 @@ _making = threading.Lock()
 def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, most: int = 0) -> None:
     """Copy a C-contiguous host array into device memory, ``offset`` bytes into it.
 
-    The array may change when this returns; if it need not be ``blocking``, only when the queue has finished. ``most``: threads at most; as
-    many as pay, where it is 0.
+    When this returns, the array may be changed; without ``blocking``, only when the queue has finished. ``most``: the number of threads at
+    most; 0 for as many as pay.
     """
     if _crosses(queue.device, array) or not worthwhile(queue.device, array):
         queue.upload(target, array, offset, blocking)
@@ -122,9 +122,9 @@ def _through_blocks(queue: Queue, target: Memory, array: NDArray[Any], offset: i
 
 
 def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0, most: int = 0) -> None:
-    """Copy device memory, from byte ``offset`` on, into a C-contiguous host array; waits for what the queue holds.
+    """Copy device memory, from byte ``offset`` on, into a C-contiguous host array; waits for the queue.
 
-    ``most``: threads at most, as of ``upload``.
+    ``most``: the number of threads at most, as for ``upload``.
     """
     if _crosses(queue.device, array, back=True) or not worthwhile(queue.device, array):
         queue.download(array, source, offset)
@@ -140,7 +140,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
                 if len(crossing) > 1:
                     _empty(staging, crossing)
                 block = staging.take(wait=not crossing)
-                if block is None:  # others have all, and may be waiting for these
+                if block is None:  # other threads have all buffers, and may be waiting for ours
                     _empty(staging, crossing)
                     block = staging.take()
                 assert block is not None
@@ -150,7 +150,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
                 queue.flush()
             while crossing:
                 _empty(staging, crossing)
-        finally:  # after a failure: others may have them once nobody writes there
+        finally:  # also after a failure: a buffer may be reused once no copy writes to it
             for block, _ in crossing:
                 staging.give(block)
 
@@ -158,7 +158,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
 
 
 def _empty(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]]) -> None:
-    """Copy the block that was sent first to where it belongs, once it is there, and give it back."""
+    """Wait for the oldest copy, copy its staging buffer to the destination, and give the buffer back."""
     block, piece = crossing[0]
     if block.used is not None:
         block.used.wait()
@@ -169,12 +169,12 @@ def _empty(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]])
 
 
 def worthwhile(device: Device, array: NDArray[Any]) -> bool:
-    """Whether an array is so large, and the device's memory so far, that it goes through pinned memory."""
+    """Whether an array is large enough to be staged, and the device has its own memory."""
     return array.nbytes >= _LARGE and not device.info.unified_memory
 
 
 def _crosses(device: Device, array: NDArray[Any], back: bool = False) -> bool:
-    """Whether an array that crosses the link is locked; what is too small for that is not noted."""
+    """Whether an array that is transferred is locked; small arrays are not counted."""
     return array.nbytes >= _NOTED and locked.crosses(device, array, back)
 
 
@@ -187,9 +187,9 @@ def _staging(device: Device) -> _Staging:
 
 
 def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
-    """Copy one host array into another of its shape, large ones by several threads, each some of the first axis.
+    """Copy one host array into another of the same shape; large ones by several threads, which divide the first axis.
 
-    ``most``: threads at most; as many as there are cores, but not more than pay, where it is 0.
+    ``most``: the number of threads at most; 0 for as many as there are cores and as pay.
     """
     count = min(most or threads(), target.nbytes // _SHARE, len(target))
     if count < 2:
@@ -199,5 +199,5 @@ def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
 
 
 def _in_stripes(nbytes: int, most: int, run: Callable[[int, int], None]) -> None:
-    """``run(low, high)`` for the bytes of an array, by as many threads as pay, and ``most`` at most unless that is 0."""
+    """Call ``run(low, high)`` for the bytes of an array, in as many threads as pay, and at most ``most`` unless that is 0."""
     side_by_side(nbytes, max(min(most or threads(), nbytes // _SHARE), 1), run)

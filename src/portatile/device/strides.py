@@ -1,4 +1,4 @@
-"""Strides of arrays in memory: reshaping without a copy, and the contiguous pieces of which an array consists."""
+"""Strides of arrays: reshaping without a copy, and the contiguous runs of an array."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 
 from portatile.errors import ArgumentError
 
-_COUNTED = 2**20  # elements whose places are compared one by one
+_COUNTED = 2**20  # elements whose offsets are compared one by one
 
 
 class CopiedRows(NamedTuple):
-    """``number`` rows of ``nbytes`` each in two memories; offset of the first row and step from row to row in bytes."""
+    """``number`` rows of ``nbytes`` each in two memories: the byte offset of the first row and the bytes from row to row, in each."""
 
     number: int
     nbytes: int
@@ -28,7 +28,7 @@ class CopiedRows(NamedTuple):
 
 
 def checked_sizes(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of whole numbers, 0 or more; raises ArgumentError for anything else."""
+    """A shape as a tuple of non-negative integers; raises ArgumentError for anything else."""
     try:
         sizes = tuple(index(n) for n in shape)
     except TypeError:
@@ -40,7 +40,7 @@ def checked_sizes(shape: Any) -> tuple[int, ...]:
 
 @lru_cache(4096)
 def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    """The range of bytes that the elements occupy, relative to the first element: the first byte, and the one past the last."""
+    """The range of bytes that the elements occupy, relative to the first element: the first byte, and one past the last."""
     if 0 in shape:
         return 0, 0
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
@@ -48,7 +48,7 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether two elements share memory. Large arrays count as if they did where their dimensions do not lie one within another."""
+    """Whether two elements share memory; assumed for large arrays whose dimensions are not nested within each other."""
     if 0 in shape:
         return False
     dimensions = sorted((abs(stride), size) for stride, size in zip(strides, shape, strict=True) if size > 1)
@@ -67,7 +67,7 @@ def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
 
 
 def wanted_shape(dimensions: tuple[Any, ...], size: int) -> tuple[int, ...]:
-    """The shape that the arguments of ``reshape`` mean (a tuple or numbers, one of which may be -1) for ``size`` elements.
+    """The shape that the arguments of ``reshape`` mean for ``size`` elements: a tuple or numbers, one of which may be -1.
 
     Raises ArgumentError for a shape of another size.
     """
@@ -85,15 +85,16 @@ def wanted_shape(dimensions: tuple[Any, ...], size: int) -> tuple[int, ...]:
 
 
 def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
-    """The strides of the same elements, in C order, under the shape ``new_shape``; None where that takes a copy.
+    """The strides of the same elements, in C order, with the shape ``new_shape``; None if that needs a copy.
 
-    Both shapes are cut into the shortest groups of dimensions that hold equally many elements; those of one group must lie as one.
+    Both shapes are split into the shortest groups of dimensions with equal numbers of elements; the dimensions of a group must be
+    contiguous.
     """
     if 0 in shape:
         return (itemsize,) * len(new_shape)
     old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
     result = [itemsize] * len(new_shape)
-    first, new = 0, 0  # of a group
+    first, new = 0, 0  # dimensions of the current group
     while first < len(old):
         last, end, have, want = first + 1, new + 1, old[first][0], new_shape[new]
         while have != want:
@@ -112,7 +113,7 @@ def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new_shape: tuple[
 
 
 def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """The contiguous pieces of an array in C order: bytes of each piece, and the shape and strides (in bytes) of the grid of pieces."""
+    """The contiguous runs of an array in C order: bytes of each run, and the shape and strides (in bytes) of the grid of runs."""
     run, outer = itemsize, len(shape)
     while outer and (shape[outer - 1] == 1 or strides[outer - 1] == run):
         run *= shape[outer - 1]
@@ -121,6 +122,6 @@ def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def places(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
-    """The offset of each piece from the first, in bytes, in C order."""
+    """The byte offset of each run from the first, in C order."""
     for where in np.ndindex(*sizes):
         yield sum(at * stride for at, stride in zip(where, strides, strict=True))

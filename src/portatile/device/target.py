@@ -1,4 +1,4 @@
-"""The interface of compilers that every back end implements: Target lowers kernel text, compiles it, and reads the result."""
+"""The interface of compilers that every back end implements: a Target translates kernel text, compiles it, and reads the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portatile.errors import UsageError
 from portatile.records import Binary, Entry, Source
 
 CARVEOUT = "-portatile-carveout="
-"""A build option for the back end, not the compiler: per cent of the memory next to a multiprocessor that is to be local memory."""
+"""A build option for the back end, not the compiler: the percentage of a multiprocessor's unified memory to be used as local memory."""
 
 
 def carveout(options: Sequence[str]) -> int:
@@ -25,7 +25,7 @@ def carveout(options: Sequence[str]) -> int:
 
 
 EARLY_START = "-portatile-early-start"
-"""A build option for the back end, not the compiler: kernels may start before earlier commands end and wait for these at AFTER_PREVIOUS."""
+"""A build option for the back end: kernels may start before earlier commands end, and wait for these at AFTER_PREVIOUS."""
 
 
 def for_compiler(options: Sequence[str]) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def for_compiler(options: Sequence[str]) -> tuple[str, ...]:
 
 
 class Instruction(Protocol):
-    """One instruction of a compiled kernel: the function it stands in, its family (``load``, ``fma``, ...) and its kind."""
+    """One instruction of a compiled kernel: the function that contains it, its family (``load``, ``fma``, ...) and its kind."""
 
     @property
     def function(self) -> str: ...
@@ -51,15 +51,15 @@ class Target(Protocol):
     architecture: str
     compiler: str
     draft: bool = False
-    """Whether this process alone uses the result, once: then the driver need not make a binary."""
+    """Whether only this process uses the result, once, so that the driver need not make a binary."""
     defers: bool = False
-    """Whether the driver has to compile a second time to make a binary: then ``defer`` postpones that."""
+    """Whether the driver has to compile a second time to make a binary; if so, ``defer`` postpones that."""
 
     prelude: Literal["opencl", "cuda"] = "opencl"
-    """Which of the dialect's preludes ``lower`` puts before a text."""
+    """The prelude of the dialect that ``lower`` puts before a text."""
 
     def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
-        """OpenCL C in the form that ``compile`` takes, and the kernels in it if they are known. This default puts the prelude before it.
+        """Translate OpenCL C to what ``compile`` takes; also returns its kernels if they are known. This default prepends the prelude.
 
         Raises CompileError with file and line for what the dialect does not support.
         """
@@ -68,19 +68,19 @@ class Target(Protocol):
         return replace(source, text=dialect.opencl(source.text, source.file, defines), defines=(), options=options), ()
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
-        """Build a lowered source; raises CompileError with the compiler's log in the lines and words of the text before it was lowered.
+        """Build a lowered source; raises CompileError with the compiler's log, expressed in lines and names of the original text.
 
-        ``entries`` are what the dialect knows of the kernels; where it is empty the back end finds them.
+        ``entries`` are what the dialect knows of the kernels; if they are empty, the back end finds them.
         """
         ...
 
     def payload(self, binary: Binary) -> bytes:
-        """The driver's own binary or the text inside, for programs that load it without portatile."""
+        """The driver's own binary, or the text, for programs that load it without portatile."""
         return binary.data
 
     def assembly(self, binary: Binary) -> str:
-        """The compiler's instructions as text; raises UsageError where the back end gives none."""
-        raise UsageError(f"{self.compiler} gives no text of its instructions; name an architecture that another compiles for, with --arch")
+        """The compiled instructions as text; raises UsageError where the back end has none."""
+        raise UsageError(f"{self.compiler} does not print its instructions; name an architecture that another compiler knows, with --arch")
 
     def instructions(self, assembly: str) -> Iterable[Instruction]:
         """The instructions of such a text."""
@@ -89,11 +89,11 @@ class Target(Protocol):
     def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
         """Compile to a binary that only this process can load; the second result is a function that makes the binary for the cache.
 
-        The latter includes what the driver has compiled for launches until then. Devices load the former while it is referred to.
+        The latter includes what the driver has compiled for launches until then. Devices can load the former as long as it is referenced.
         """
         binary = self.compile(source, entries)
         return binary, lambda: binary
 
     def settle(self, binary: Binary) -> None:
-        """Let the driver do now the work of a first load, if it keeps the result for other processes."""
+        """Let the driver do the work of a first load now, if it keeps the result for other processes."""
         return

@@ -1,4 +1,4 @@
-"""The interface of matrix products by another library, with which ours are compared."""
+"""The interface of another library's matrix product, with which ours is compared."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class VendorBlas(ABC):
     def gemm(self, queue: Queue, dtype: str, sizes: Size3, operands: Sequence[Memory]) -> None:
         """Queue C = A B of row-major, contiguous matrices; ``sizes`` are m, n and k, ``operands`` A, B and C. Does not wait.
 
-        ``dtype`` is float32, without shortened operands, or float64. Raises DeviceError where the library reports a failure.
+        ``dtype`` is float32, computed without reduced precision, or float64. Raises DeviceError where the library reports a failure.
         """
 
     def release(self) -> None:
-        """Give back what the library holds."""
+        """Release what the library holds."""
         return

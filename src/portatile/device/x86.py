@@ -1,7 +1,7 @@
-"""The instructions of a kernel for an x86 processor as ``objdump`` prints them, by family and by kind.
+"""The instructions of a kernel for an x86 processor, from ``objdump``'s listing, by family and by kind.
 
-Counts are static: an instruction in a loop counts once. Names are those of AT&T syntax; a kind is the mnemonic with the width of the
-vector registers it takes, ``vfmadd.ps.ymm`` or ``load.ymm``, since the three orders of a multiply-add's operands are one instruction.
+Counts are static: an instruction in a loop counts once. Names are those of AT&T syntax. A kind is the mnemonic with the width of its vector
+registers, such as ``vfmadd.ps.ymm`` or ``load.ymm``; the three operand orders of a fused multiply-add count as one kind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _REGISTER = re.compile(r"%([xyz]mm)\d+")
 _FUSED = re.compile(r"(vf(?:n?madd|n?msub|maddsub|msubadd))\d{3}([ps][sdh])")
 _ENDING = re.compile(r"(?:[ps][sdh])$")
 
-_FAMILIES = (  # the first that fits
+_FAMILIES = (  # the first match decides
     ("call", r"call"),
     ("control", r"j[a-z]+|ret|loop"),
     ("special", r"v?(sqrt|rsqrt|rcp|div)"),
@@ -35,10 +35,10 @@ _FLOAT = re.compile(r"v?(?:add|sub|mul|min|max|and|andn|or|xor|hadd|hsub|dp|f[n]
 
 @dataclass(frozen=True)
 class X86:
-    """One instruction: the function it stands in, its family and its kind.
+    """One instruction: the function that contains it, its family and its kind.
 
-    Families: ``float`` arithmetic, ``integer``, ``special`` (roots, divisions), ``load``, ``store``, ``move``, ``stack`` (spilled,
-    pushed), ``shuffle``, ``gather``, ``compare``, ``convert``, ``mask``, ``call``, ``control``, ``padding``.
+    Families: ``float`` arithmetic, ``integer``, ``special`` (roots, divisions), ``load``, ``store``, ``move``, ``stack`` (spilled, pushed),
+    ``shuffle``, ``gather``, ``compare``, ``convert``, ``mask``, ``call``, ``control``, ``padding``.
     """
 
     function: str
@@ -63,7 +63,7 @@ def _sort(name: str, operands: str) -> tuple[str, str]:
     width = f".{wide.group(1)}" if wide else ""
     if _MOVE.match(name) and not name.startswith(("movmsk", "vmovmsk", "vmovddup", "movddup", "vmovs", "movsb", "movsh", "movsl", "movsw")):
         return _moved(operands, width)
-    if name.startswith(("vmovs", "movs")) and "%" in operands:  # one element, or a sign extended
+    if name.startswith(("vmovs", "movs")) and "%" in operands:  # a move of one element, or a sign extension
         return _moved(operands, width if "mm" in width else "")
     if fused := _FUSED.fullmatch(name):
         return "float", f"{fused.group(1)}.{fused.group(2)}{width}"
@@ -77,7 +77,7 @@ def _sort(name: str, operands: str) -> tuple[str, str]:
 
 
 def _moved(operands: str, width: str) -> tuple[str, str]:
-    """AT&T syntax names the source first; what lies by the frame or stack pointer was spilled, or is a private array."""
+    """The family and kind of a move: AT&T syntax names the source first; accesses relative to the stack are spills or private arrays."""
     source, _, target = _split(operands)
     memory = next((text for text in (source, target) if "(" in text), "")
     if memory and re.search(r"%r[sb]p", memory):
@@ -88,7 +88,7 @@ def _moved(operands: str, width: str) -> tuple[str, str]:
 
 
 def _split(operands: str) -> tuple[str, str, str]:
-    """Source and target: the last comma outside of parentheses."""
+    """Source and target, split at the last comma outside of parentheses."""
     depth = 0
     for place in range(len(operands) - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(operands[place], 0)

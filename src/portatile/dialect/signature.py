@@ -47,7 +47,7 @@ def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[
         raise CompileError(f"{places.at(error.line)}: {error}") from None
     heads = {tokens[head.opening - 1].text: head for head in _heads(tokens)}
     if not heads:
-        raise UsageError(f"{file} has no kernel: a function with __kernel before it")
+        raise UsageError(f"{file} has no kernel: no function is declared __kernel")
     if kernel not in heads:
         raise UnknownNameError(f"kernel of {file}", kernel, heads)
     return _read(tokens, heads[kernel], places)

@@ -45,15 +45,15 @@ class Kernel(Definition):
 
     The kernel:
 
-    - ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it.
+    - ``source``: the text, or the path of a ``.cl`` file. ``name``: the name of the kernel in it.
     - ``arguments``: a value for each parameter of the kernel, in order or by name. A pointer takes a contiguous NumPy array or CPU tensor:
       float16 to float64, integers of 8 to 64 bits, complex numbers (for ``float2`` and ``double2``) or structures. An image takes an array
-      of pixels: (height, width, channels) for an ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; without the last axis it has one
-      channel. A scalar takes a number, a vector a sequence of numbers, a structure by value an element of a structured array, a sampler a
-      ``Sampler``, and a ``__local`` pointer its number of elements.
-    - ``normalized``: images whose 8 or 16-bit integers the kernel reads as fractions.
+      of pixels, for ``image2d_t`` of shape (height, width, channels), with 1, 2 or 4 channels of 8 to 32 bits; without the last axis it has
+      one channel. A scalar takes a number, a vector a sequence of numbers, a structure by value an element of a structured array, a sampler
+      a ``Sampler``, and a ``__local`` pointer its number of elements.
+    - ``normalized``: images whose 8- or 16-bit integers the kernel reads as fractions.
     - ``parameters``: names and their values (int, float, bool, str). Each becomes a ``#define``. ``constants``: further definitions, equal
-      in all configurations. ``options``: for the compiler (``-cl-...``, ``-I`` folders).
+      in all configurations. ``options``: compiler options (``-cl-...``, ``-I`` folders).
     - ``roles``: ``in``, ``out`` or ``inout`` by argument. By default pointers to const and ``__constant``, and images that are read, are
       ``in``. All others are ``inout``: they are reset to the array's content before every run. ``out`` promises that every element is
       written and none is read; the check is then stricter, and the timing simpler.
@@ -61,25 +61,26 @@ class Kernel(Definition):
     The launch:
 
     - ``global_size``: the work-items that the problem needs, one number or up to three. Fractions and incomplete work-groups are rounded
-      up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has ``reqd_work_group_size``.
+      up, so the kernel must guard its edges. ``local_size``: the work-group size; not needed if the text has ``reqd_work_group_size``.
     - Sizes, ``flops`` (operations of one run, for Gflop/s) and numbers of ``__local`` elements are numbers, expressions (``"n / work"``) or
       callables. The names of a callable's arguments say what it reads: parameters, scalar arguments, ``constants``, and properties of the
       device such as ``max_work_group_size``.
-    - ``constraints``: such expressions or callables, which legal configurations fulfil: ``"tile or not pad"`` allows ``pad`` only together
-      with ``tile``. ``default``: the configuration to compare with; without it the first legal one.
+    - ``constraints``: such expressions or callables, which must be true for a legal configuration: ``"tile or not pad"`` allows ``pad``
+      only together with ``tile``. ``default``: the configuration to compare with; by default the first legal one.
 
     The check:
 
     - ``reference``: the expected outputs, or a callable whose argument names say what it reads and which returns them: an array, a tuple or
-      a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. Without a reference results
+      a dict, with None for an output that is not checked. Masked elements of a masked array are not checked. Without a reference, results
       are labelled unverified.
     - A result is right if ``|result - expected| <= atol + rtol * |expected|``; integers must be equal. By default ``rtol`` is 1e-4 for
-      float32, 1e-10 for float64, 1e-2 for float16, and ``atol`` a tenth of rtol of the largest value.
-    - ``reductions``: outputs of which only the ``sum``, ``min`` or ``max`` of all elements is compared, as of partial sums.
-    - ``awkward``: edge cases, which are further arguments as for a call, such as arrays of a length that no tile divides. Every variant is
-      checked on them before it is timed; the reference must then be a callable. Without them a variant is checked on ``arguments`` alone.
+      float32, 1e-10 for float64 and 1e-2 for float16, and ``atol`` is a tenth of rtol times the largest value.
+    - ``reductions``: outputs of which only the ``sum``, ``min`` or ``max`` of all elements is compared, such as partial sums.
+    - ``awkward``: edge cases, which are further sets of arguments as for a call, such as arrays of a length that no tile divides. Every
+      variant is checked on them before it is timed; the reference must then be a callable. Without them a variant is checked only on
+      ``arguments``.
 
-    Raises ArgumentError, UnknownNameError or SpaceError for invalid arguments, CompileError where the text cannot be parsed.
+    Raises ArgumentError, UnknownNameError or SpaceError for invalid arguments, CompileError if the text cannot be parsed.
 
     Examples:
         >>> import numpy as np, portatile
@@ -98,7 +99,7 @@ class Kernel(Definition):
     def from_t1(cls, file: str | Path | t1.Specification) -> Kernel:
         """The kernel that a T1 JSON file describes, the input format that Kernel Tuner and KTT share; see ``formats.t1``.
 
-        Raises ArgumentError for a file that is not one or asks for what is not supported.
+        Raises ArgumentError for a file that is not T1, or that asks for unsupported features.
         """
         return cls(**constructor_arguments(file if isinstance(file, t1.Specification) else t1.read(Path(file))))
 
@@ -118,14 +119,14 @@ class Kernel(Definition):
     ) -> TunedKernel:
         """Search for the fastest configuration on a device; ``budget``, ``strategy``, ``objective``, ``listen`` as in ``portatile.tune``.
 
-        ``timeout``: the seconds that the first launch of a configuration may take, with the check, and its timing; without it 60 each.
+        ``timeout``: the seconds that the first launch of a configuration with its check may take, and its timing; by default 60 each.
         ``metrics``: further figures of each valid configuration, by name: numbers, expressions or callables as for ``flops``, which may
         also read ``time``, in seconds (``{"GB/s": "8 * n / time / 1e9"}``). ``strategy_options`` replace a strategy's defaults, such as
-        ``{"population": 40}`` for ``genetic``; the error for a wrong name lists the options.
-        Every variant runs in a separate process and is checked before it is timed. All trials go to the result store, and a later search
-        of the same kernel reuses them (with ``resume``; wrong ones are evaluated again). Warns where there is no reference. Raises
-        NoValidVariantError when every variant failed, CompileError when the first ten all fail to compile for the same reason (unless
-        the text has ``#error``, which is a way to exclude configurations).
+        ``{"population": 40}`` for ``genetic``; the error for an unknown name lists the options. Every variant runs in a separate process
+        and is checked before it is timed. All trials go to the result store, and a later search of the same kernel reuses them (with
+        ``resume``; wrong ones are evaluated again). Warns if there is no reference. Raises NoValidVariantError when every variant failed,
+        CompileError when the first ten all fail to compile for the same reason (unless the text has ``#error``, which is a way to exclude
+        configurations).
         """
         if not self.verified:
             warn(f"{self.entry} has no reference: it is timed, but its results are not checked", UserWarning)
@@ -159,11 +160,11 @@ class Kernel(Definition):
         A configuration that was tuned with another text, definition or driver is first checked as in tuning, once on each machine. If it
         fails, or cannot be checked, a RuntimeWarning says so and the default runs.
 
-        Arguments go in the kernel's order or by name, without samplers and local memory. Arrays have the dtypes of the definition; their
-        sizes are not checked against what the kernel accesses. Outputs are written in place: ``inout`` starts from the array's content,
+        Arguments are given in the kernel's order or by name, without samplers and local memory. Arrays have the dtypes of the definition;
+        their sizes are not compared with what the kernel accesses. Outputs are written in place: ``inout`` starts from the array's content,
         ``out`` overwrites every element. Returns the written array, several as a tuple.
 
-        With NumPy arrays the call returns when the result is there. With arrays on one device (Buffers, CuPy, PyTorch) the kernel is
+        With NumPy arrays the call returns when the result is complete. With arrays on one device (Buffers, CuPy, PyTorch) the kernel is
         queued on the caller's stream and runs asynchronously. Raises ArgumentError for invalid arguments.
         """
         values = self.arguments.bind(arguments, named, self.entry)
@@ -185,7 +186,7 @@ class Kernel(Definition):
         return self._by_arguments[key].run(values)
 
     def warn_of_short_arrays(self, values: Mapping[str, Any]) -> None:
-        """Warn of an array that is smaller than the definition's although all integers, and so the launch, are the definition's."""
+        """Warn of an array that is smaller than in the definition although all integers, and so the launch, are as in the definition."""
         for array in self.arguments.arrays:
             size = math.prod(getattr(values[array.name], "shape", array.value.shape))
             if size >= array.value.size or array.form is not None:
@@ -206,7 +207,7 @@ class Kernel(Definition):
         return self._recheck.checked(self.problem(trial.problem.sizes), device, choice)
 
     def runner_of_trial(self, trial: Trial, device: Device, values: Mapping[str, Any]) -> Runner:
-        """The runner of a trial's ``checked_choice``, which is made before the first call, the one with ``values``."""
+        """The runner of a trial's ``checked_choice``, which is made before the first call; ``values`` are that call's arguments."""
         key = (device, canonical(trial.config), trial.time)
         if key not in self._by_trial:
             self.cases.keep(values)
@@ -221,7 +222,7 @@ class Kernel(Definition):
         return self._runners[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The definition alone: what was loaded, and what is known of the store, belongs to this process."""
+        """Only the definition: loaded kernels and cached results belong to this process."""
         return {name: value for name, value in vars(self).items() if not isinstance(getattr(type(self), name, None), cached_property)}
 
     @cached_property
@@ -249,7 +250,7 @@ class Kernel(Definition):
 class TunedKernel(tuner.TuningResult):
     """A ``TuningResult`` of a user's own kernel. ``print`` shows a summary; calling it launches the winner on its device.
 
-    ``kernel`` is the tuned kernel, ``metrics`` are the further figures that ``tune`` was asked for.
+    ``kernel`` is the tuned kernel, ``metrics`` are the further figures that were passed to ``tune``.
     """
 
     kernel: Kernel = field(kw_only=True)
@@ -266,28 +267,28 @@ class TunedKernel(tuner.TuningResult):
 
     @property
     def checked(self) -> str:
-        """A phrase that tells on how many sets of arguments the winner was compared with the reference, and its error."""
+        """A phrase that says on how many sets of arguments the winner was compared with the reference, and its error."""
         if not self.verified:
             return "UNVERIFIED: the kernel has no reference, its outputs were not checked"
         count = 0 if self.best.certificate is None else len(self.best.certificate.checks)
-        where = f"on {count} sets of arguments" if count > 1 else "on the arguments of its definition alone"
+        where = f"on {count} sets of arguments" if count > 1 else "only on the arguments of its definition"
         return f"verified {where}: error {self.best.error or 0.0:.2g} of the allowed"
 
     @property
     def text(self) -> str:
-        """The kernel's OpenCL C with the winner's parameters as definitions in front, for use elsewhere."""
+        """The kernel's OpenCL C with the winner's parameters prepended as definitions, for use elsewhere."""
         source = self.kernel.source(self.best.config)
         return "".join(f"#define {name} {value}\n" for name, value in source.defines) + source.text
 
     @taken
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
+        """Launch the winner on the device on which it was tuned; arguments and result as for ``Kernel.__call__``."""
         bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)
         self.kernel.warn_of_short_arrays(bound)
         return self.kernel.runner_of_trial(self.best, devices.get(self.device.id), bound).run(bound)
 
     def __str__(self) -> str:
-        """Winner and default, how many trials there were, and whether results were verified."""
+        """Winner and default, the number of trials, and whether results were verified."""
         device = self.device
         failed = ", ".join(f"{count} {kind}" for kind, count in sorted(self.failures.items())) or "none"
         return "\n".join(

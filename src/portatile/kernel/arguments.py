@@ -24,7 +24,7 @@ _ROLES = ("in", "out", "inout")
 
 @dataclass(frozen=True)
 class Array:
-    """A buffer or image argument with the array that it was defined with; ``form`` is an image's."""
+    """A buffer or image argument, with the array that the definition gives it; ``form`` is an image's."""
 
     name: str
     declared: str
@@ -34,12 +34,12 @@ class Array:
 
     @property
     def dtype(self) -> str:
-        """The element type of the memory: that of the real numbers in a complex array, bytes of structures."""
+        """The element type of the memory: real numbers for a complex array, bytes for structures."""
         return self.memory.dtype.name
 
     @property
     def memory(self) -> NDArray[Any]:
-        """The array's memory: one-dimensional, complex numbers as pairs of real ones."""
+        """The array's memory: one-dimensional, with complex numbers as pairs of real ones."""
         return flat(self.value)
 
 
@@ -54,14 +54,14 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Packed:
-    """A vector or a structure that is passed by value, as ``elements.by_value`` gives it."""
+    """A vector or a structure that is passed by value, as ``elements.by_value`` returns it."""
 
     name: str
     declared: str
     value: NDArray[Any]
 
     def given(self, value: Any) -> NDArray[Any]:
-        """What a call passes instead; raises ArgumentError for another type."""
+        """The value that a call passes instead; raises ArgumentError for another type."""
         array = by_value(value, self.name, self.declared)
         if array.dtype != self.value.dtype:
             raise ArgumentError(f"argument {self.name} has dtype {array.dtype}; the kernel was defined with {self.value.dtype}")
@@ -78,7 +78,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Local:
-    """Local memory that the host sizes: ``elements`` of ``itemsize`` bytes."""
+    """Local memory whose size the host gives: ``elements`` of ``itemsize`` bytes."""
 
     name: str
     itemsize: int
@@ -90,7 +90,7 @@ Argument = Array | Scalar | Packed | Sampling | Local
 
 @dataclass(frozen=True)
 class Arguments:
-    """All arguments, in the order of the kernel's head."""
+    """All arguments, in the order of the kernel's parameters."""
 
     all: tuple[Argument, ...]
 
@@ -106,7 +106,7 @@ class Arguments:
 
     @property
     def locals(self) -> tuple[Local, ...]:
-        """The local memory."""
+        """The local memory arguments."""
         return tuple(argument for argument in self.all if isinstance(argument, Local))
 
     @property
@@ -116,7 +116,7 @@ class Arguments:
 
     @property
     def valued(self) -> tuple[Array | Packed, ...]:
-        """What is more than a number: arrays, and vectors and structures by value."""
+        """The arguments that are more than a number: arrays, and vectors and structures by value."""
         return (*self.arrays, *self.packed)
 
     @property
@@ -125,7 +125,7 @@ class Arguments:
         return tuple(argument for argument in self.all if isinstance(argument, Packed))
 
     def integers(self, values: Mapping[str, Any]) -> dict[str, int]:
-        """The numbers of integer type among ``values``; raises ArgumentError for one that does not fit."""
+        """The integer arguments among ``values``; raises ArgumentError for one that does not fit."""
         scalars = (argument for argument in self.all if isinstance(argument, Scalar) and np.dtype(argument.dtype).kind in "iu")
         return {argument.name: int(scalar(values[argument.name], argument.name, argument.dtype)) for argument in scalars}
 
@@ -136,18 +136,18 @@ class Arguments:
 
     @property
     def sampled(self) -> tuple[str, ...]:
-        """The part of images and samplers that enters a digest."""
+        """The part of a digest that covers images and samplers."""
         images = (f"{array.name} {array.form.type} {array.form.normalized}" for array in self.arrays if array.form is not None)
         return (*images, *(f"{argument.name} {argument.sampler.bits}" for argument in self.all if isinstance(argument, Sampling)))
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """The part of vectors and structures by value that enters a digest."""
+        """The part of a digest that covers vectors and structures by value."""
         return tuple(f"{packed.name} {packed.value.dtype} {packed.value.shape}" for packed in self.packed)
 
     def args(self, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> tuple[Arg, ...]:
-        """The arguments of a launch. Expressions read ``values``; ``scalars`` are the numbers, None to pass them, and vectors and
-        structures, at the launch.
+        """The arguments of a launch. Expressions read ``values``. ``scalars`` are the numbers; with None these, vectors and structures are
+        passed at the launch.
         """
         return tuple(_arg(argument, values, scalars) for argument in self.all)
 
@@ -172,10 +172,10 @@ class Arguments:
 def match(
     head: Signature, of_user: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str], normalized: Sequence[str] = ()
 ) -> Arguments:
-    """The arguments of a kernel from what the user gives, in order or by name.
+    """The arguments of a kernel from the user's values, in order or by name.
 
-    ``Kernel`` says which value each kind of parameter takes. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; without it pointers to
-    const and images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are read as fractions.
+    ``Kernel`` says which value each kind of parameter takes. ``roles`` gives ``in``, ``out`` or ``inout`` for arrays; by default pointers
+    to const and images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are read as fractions.
     Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]
@@ -208,7 +208,7 @@ def match(
 
 
 def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: Sequence[str]) -> Argument:
-    """The argument that a user's value gives for one parameter; raises ArgumentError."""
+    """The argument for one parameter, from the user's value; raises ArgumentError."""
     name, declared = parameter.name, parameter.type.removesuffix("*")
     if declared == "sampler_t":
         if not isinstance(value, Sampler):
@@ -219,7 +219,7 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
     if parameter.kind == "scalar":
         if declared in UNPASSED:
             raise ArgumentError(
-                f"argument {name} of {head.name} is a {declared}, which OpenCL C does not take: declare it {UNPASSED[declared]}"
+                f"argument {name} of {head.name} is a {declared}, which OpenCL C does not allow: declare it {UNPASSED[declared]}"
             )
         if declared not in SCALARS:
             return Packed(name, declared, by_value(value, name, declared))
@@ -272,7 +272,7 @@ def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
 
 
 def _on_host(value: Any, name: str) -> str:
-    """How to make a NumPy array of an array on a device, which definitions do not take: they are sent to other processes."""
+    """Advice to convert an array on a device to a NumPy array: definitions are sent to other processes, which devices' arrays are not."""
     if isinstance(value, Buffer):
         return f": {name}.numpy()"
     return f": for example {name}.cpu().numpy() or {name}.get()" if is_cuda_array(value) else ""
@@ -291,7 +291,7 @@ def array(value: Any, name: str, declared: str) -> NDArray[Any]:
     if not value.flags.c_contiguous or not value.flags.aligned:
         raise ArgumentError(f"argument {name} is not contiguous in memory; pass numpy.ascontiguousarray({name})")
     if flat(value).size % width(declared):
-        raise ArgumentError(f"argument {name} has {flat(value).size} numbers, no multiple of the {width(declared)} of a {declared}")
+        raise ArgumentError(f"argument {name} has {flat(value).size} numbers, not a multiple of the {width(declared)} of a {declared}")
     return value
 
 

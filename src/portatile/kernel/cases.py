@@ -1,4 +1,4 @@
-"""The arguments that a user's kernel is checked with: those of its definition, as they were before any call, and edge cases."""
+"""The arguments with which a user's kernel is checked: those of its definition, as they were before any call, and edge cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Shapes = dict[str, tuple[int, ...]]
 class KernelCases:
     """The sets of arguments for checks: ``defined``, those of the definition, and ``awkward``, edge cases of other sizes.
 
-    Each edge case is given as for a call. Raises ArgumentError for one that does not match the kernel, or repeats the sizes of another.
+    Each edge case is given as for a call. Raises ArgumentError for one that does not match the kernel, or has the sizes of another.
     """
 
     def __init__(self, defined: Arguments, awkward: Sequence[Given], kernel: str) -> None:
@@ -32,11 +32,11 @@ class KernelCases:
         self.defined = defined
         self.awkward = tuple(_called(defined, case, kernel) for case in awkward)
         self.sizes = tuple((case.integers(case.scalars), shapes(case)) for case in self.awkward)
-        """The integers and shapes, which must differ between edge cases."""
+        """The integers and shapes of each case, which must differ between cases."""
         own = defined.integers(defined.scalars), shapes(defined)
         for place, sizes in enumerate(self.sizes):
             if sizes in (own, *self.sizes[:place]):
-                raise ArgumentError(f"awkward[{place}] of {kernel} has the sizes of arguments that are checked anyway; change a size")
+                raise ArgumentError(f"awkward[{place}] of {kernel} has the same sizes as other checked arguments; change a size")
         self._by_key: dict[str, Arguments] = {}
         self._kept: dict[str, Array] = {}
 
@@ -50,7 +50,7 @@ class KernelCases:
         return self._by_key.get(problem.key, self.defined)
 
     def keep(self, values: Mapping[str, Any]) -> None:
-        """Copy the arrays of the definition that a call is about to write: the expected results belong to their old content."""
+        """Copy the arrays of the definition that a call is about to write: the expected results are those of their old content."""
         for array in self.defined.outputs:
             value, needed = values[array.name], array.role == "inout" and array.name not in self._kept
             if needed and isinstance(value, np.ndarray) and np.may_share_memory(value, array.value):
@@ -70,9 +70,10 @@ class KernelCases:
         return Inputs(memory)
 
     def already_right(self, problem: Problem, expected: Mapping[str, Expected]) -> str:
-        """The names of the outputs if all of them hold the expected values before the kernel runs, so that no failure would show.
+        """The names of the outputs if all of them hold the expected values before the kernel runs, so that no failure would be noticed;
+        else empty.
 
-        None of an edge case, where that may be so: the arguments of the definition are checked as well.
+        Always empty for an edge case: the arguments of the definition are checked as well.
         """
         if self.of(problem) is not self.defined:
             return ""

@@ -28,7 +28,7 @@ RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 class Checks:
     """A reference and its tolerances. Without a reference (None) outputs are not compared.
 
-    Of the outputs in ``reductions`` only the sum, the smallest or the largest element is compared. ``known``: the names that a callable
+    For the outputs in ``reductions`` only the sum, minimum or maximum of all elements is compared. ``known``: the names that a callable
     reference may read.
     """
 
@@ -44,7 +44,7 @@ class Checks:
         return argument_names(self.reference, "reference", self.known) if callable(self.reference) else ()
 
     def check(self, outputs: Sequence[Array]) -> None:
-        """Raise ArgumentError or UnknownNameError for mistakes in reference, tolerances and reductions that show without a call."""
+        """Raise ArgumentError or UnknownNameError for mistakes in reference, tolerances and reductions that can be found without a call."""
         names = [array.name for array in outputs]
         self._check_reductions({array.name: array for array in outputs})
         for kind, tolerance in (("rtol", self.rtol), ("atol", self.atol)):
@@ -72,7 +72,7 @@ class Checks:
     def expected(self, outputs: Sequence[Array], values: Mapping[str, Any]) -> dict[str, Expected]:
         """The expected content of each output; ``values`` are copies of the arguments, which the reference may overwrite.
 
-        Raises ArgumentError for a reference that returns something else than the outputs need.
+        Raises ArgumentError for a reference that returns anything else than the outputs need.
         """
         if self.reference is None:
             return {}
@@ -85,7 +85,7 @@ class Checks:
         return {array.name: self._expected(array, results[array.name]) for array in outputs if results[array.name] is not None}
 
     def identity(self) -> str:
-        """A digest that changes with the reference and its tolerances; of arrays of expected values only the tolerances count."""
+        """A digest that changes with the reference and its tolerances; expected values given as arrays are not included."""
         if self.reference is None:
             return "unverified"
         what = identity(self.reference) if callable(self.reference) else "arrays"
@@ -121,7 +121,7 @@ class Checks:
         return expected
 
     def _expected(self, array: Array, of_reference: Any) -> Expected:
-        """Values with the allowed error as their scale; masked elements are left out."""
+        """Values with the allowed error as their scale, without masked elements."""
         mask = np.ma.getmaskarray(of_reference) if isinstance(of_reference, np.ma.MaskedArray) else None
         plain = np.asarray(np.ma.getdata(of_reference) if mask is not None else of_reference)
         if plain.dtype.kind not in "biufc" or (plain.dtype.kind == "c" and array.value.dtype.kind != "c"):
@@ -144,7 +144,7 @@ class Checks:
         return Expected(values[places], scale[places], places)
 
     def _tolerances(self, array: Array, values: NDArray[np.float64]) -> tuple[float, float]:
-        """rtol and atol of an output. Without atol it is a tenth of rtol times the largest value: values near 0 come from cancellation."""
+        """rtol and atol of an output. The default atol is a tenth of rtol times the largest value: values near 0 come from cancellation."""
         rtol = self.rtol.get(array.name) if isinstance(self.rtol, Mapping) else self.rtol
         atol = self.atol.get(array.name) if isinstance(self.atol, Mapping) else self.atol
         relative = RTOL.get(array.dtype, 0.0) if rtol is None else float(rtol)

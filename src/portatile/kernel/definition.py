@@ -29,7 +29,7 @@ PREFIX = "kernel:"
 
 
 class Definition(Workload):
-    """The data of a ``Kernel``: nothing here opens a device. ``Kernel`` documents the arguments of the constructor."""
+    """The data of a ``Kernel``; nothing here opens a device. ``Kernel`` documents the arguments of the constructor."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Definition(Workload):
         self._constraints = (*rules, *self._geometry.constraints)
         self.cases = KernelCases(self.arguments, awkward, name)
         if awkward and self.verified and not callable(reference):
-            raise ArgumentError("awkward arguments need a callable as the reference: arrays are the expected outputs of one call")
+            raise ArgumentError("awkward arguments need a callable as the reference: arrays are the expected outputs of a single call")
         self._check_names()
         self.operands = tuple(Operand(array.name, array.role, array.form) for array in self.arguments.arrays)
         self.sizes = dict.fromkeys(self.arguments.integers(self.arguments.scalars), "scalar argument")
@@ -93,7 +93,7 @@ class Definition(Workload):
         return f"{self.entry} {sizes or spell_shapes(shapes(self.arguments))}"
 
     def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
-        """Gflop/s if the user gave ``flops``, else GB/s as if each array was read or written once."""
+        """Gflop/s if the user gave ``flops``, else GB/s on the assumption that each array is read or written once."""
         if self._flops is not None:
             return super().speed(problem, seconds)
         return sum(array.value.nbytes for array in self.arguments.arrays) / seconds / 1e9, "GB/s"
@@ -105,16 +105,16 @@ class Definition(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed.
+        """The kernel with the arguments of its definition; ``sizes`` replaces integer arguments, nothing else can be changed.
 
-        Raises ArgumentError for anything else that would differ.
+        Raises ArgumentError for any other difference.
         """
         if dtype not in ("", *self.dtypes) or options or layout:
             raise ArgumentError(f"{self.name}: only integer arguments may differ from the definition ({', '.join(self.sizes) or 'none'})")
         return self._problem(self.arguments.integers({**self.arguments.scalars, **(sizes or {})}), shapes(self.arguments))
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """Each array's memory."""
+        """The shape of each array's memory."""
         return {array.name: (array.memory.size,) for array in self.cases.of(problem).arrays}
 
     def awkward(self, problem: Problem) -> list[Problem]:
@@ -122,7 +122,7 @@ class Definition(Workload):
         return self.cases.problems
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The user's parameters under the user's constraints, and the device's limits on the work-group.
+        """The user's parameters with the user's constraints, and the device's limits on the work-group.
 
         Raises LaunchError for images on a device that has none.
         """
@@ -135,7 +135,7 @@ class Definition(Workload):
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The user's default, else the first legal configuration.
 
-        Raises SpaceError where no configuration, or not the user's default, is legal.
+        Raises SpaceError if no configuration is legal, or the user's default is not.
         """
         space = self.space(problem, device)
         if self._default is not None:
@@ -189,15 +189,15 @@ class Definition(Workload):
         return 1.0
 
     def flops(self, problem: Problem) -> float:
-        """The user's ``flops``; 0 without."""
+        """The user's ``flops``; 0 if not given."""
         return 0.0 if self._flops is None else float(self._flops(self._facts(problem.sizes, {})))
 
     def traffic(self, problem: Problem) -> float:
-        """0: how much of its arrays a kernel must access is not known."""
+        """0: how many bytes a kernel must access is unknown."""
         return 0.0
 
     def distance(self, one: Problem, other: Problem) -> float:
-        """The distance by ratios of the integer arguments, as for every workload; 1 more for another text, a quarter for other arrays."""
+        """The distance by ratios of the integer arguments, as for every workload; plus 1 for another text, a quarter for other arrays."""
         if one.dtype != other.dtype or set(one.sizes) != set(other.sizes):
             return math.inf
         pairs = [(abs(one.sizes[name]) + 1, abs(other.sizes[name]) + 1) for name in one.sizes]
@@ -206,8 +206,8 @@ class Definition(Workload):
         return distance + (not same_text) + 0.25 * (not same_arrays)
 
     def planned(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], passed: Arguments | None = None) -> Plan:
-        """The launch. Without the arguments ``passed`` numbers, vectors and structures are passed at the launch, and only those numbers
-        matter here that the sizes read.
+        """The launch. Without ``passed``, numbers, vectors and structures are passed at the launch, and only the numbers that the sizes
+        read are needed here.
         """
         values = {**info.facts(), **texts.limits(info), **self._constants, **scalars, **config}
         source = self.source(config)
@@ -224,10 +224,10 @@ class Definition(Workload):
             if argument.name in self._geometry.reads:
                 raise ArgumentError(
                     f"the sizes of {self.entry} read {argument.name}, which is more than a number; "
-                    f"pass the number that they need to the kernel as an argument of its own"
+                    f"pass the number that they need to the kernel as a separate argument"
                 )
         self._geometry.check(known)
-        ParameterSpace(self._parameters, self._constraints, nominal)  # raises for names that nothing defines
+        ParameterSpace(self._parameters, self._constraints, nominal)  # raises for undefined names
         for name in self._default or ():
             if name not in self._parameters:
                 raise UnknownNameError("parameter in the default", name, self._parameters)
@@ -257,13 +257,13 @@ class Definition(Workload):
         return {**self._facts(self._numbers(trial.problem), {}), **trial.config}
 
     def _facts(self, sizes: Mapping[str, int | float], device: Mapping[str, Value]) -> dict[str, Value]:
-        """The names that expressions and constraints may read beside parameters; the user's names hide properties of the device."""
+        """The names that expressions and constraints may read besides parameters; the user's names hide properties of the device."""
         return {**{k: v for k, v in device.items() if k not in self._parameters}, **self._constants, **self.arguments.scalars, **sizes}
 
     def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
-        """The problem under which results are stored: text, launch and checks in ``version``, shapes and integers beside it.
+        """The problem under which results are stored: ``version`` covers text, launch and checks; shapes and integers are separate.
 
-        ``shapes``: as ``cases.shapes`` gives them.
+        ``shapes``: as returned by ``cases.shapes``.
         """
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
         types = ((array, array.value.dtype) for array in self.arguments.arrays)

@@ -1,4 +1,4 @@
-"""An early stop for a text that never compiles, so that the compiler's message is not lost among those of a whole search."""
+"""An early stop for kernel text that never compiles, so that the compiler's message is not buried under a whole search."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from portatile.errors import CompileError
 from portatile.tuning.search import tuner
 
-_HOPELESS = 10  # trials of which none compiled: then the text is wrong, not a configuration
+_HOPELESS = 10  # failed trials, after which the text must be wrong rather than the configurations
 
 
 @dataclass
 class StopIfNothingCompiles:
-    """A listener that ends the search if nothing compiles, always for the same reason; else it passes progress on."""
+    """A listener that ends the search if nothing compiles, always for the same reason; otherwise it passes progress on."""
 
     listen: tuner.Listener | None
     failed: int = 0

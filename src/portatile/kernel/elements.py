@@ -1,4 +1,4 @@
-"""What elements of arrays, numbers, vectors and structures are in OpenCL C, and whether what a user gives is that."""
+"""The OpenCL C types of array elements, numbers, vectors and structures, and checks that a user's values have these types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DTYPES = frozenset({*SCALARS.values(), "complex64", "complex128"})
 
 
 def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
-    """Raise ArgumentError where elements of ``dtype`` do not match a pointer to ``declared``."""
+    """Raise ArgumentError if elements of ``dtype`` do not match a pointer to ``declared``."""
     if dtype.names is not None:
         _check_structure(dtype, name, declared)
         return
@@ -29,7 +29,7 @@ def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
 
 
 def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
-    """Raise ArgumentError for a structured dtype whose members C would lay out in another way, or that is for a pointer to numbers."""
+    """Raise ArgumentError for a structured dtype whose layout differs from C's, or that is passed for a pointer to numbers."""
     if ELEMENT.fullmatch(declared):
         raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass one of its fields, as a copy")
     assert dtype.fields is not None
@@ -45,7 +45,7 @@ def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
 
 
 def width(declared: str) -> int:
-    """How many numbers an element of a type takes in memory: 4 of ``float4`` and of ``float3``, 1 of a structure."""
+    """The numbers in an element of a type: 4 for ``float4`` and ``float3``, 1 for a structure."""
     known = ELEMENT.fullmatch(declared)
     count = known[2] if known else None
     return 4 if count == "3" else int(count or 1)
@@ -68,8 +68,8 @@ def scalar(value: Any, name: str, dtype: str) -> int | float:
 
 
 def by_value(value: Any, name: str, declared: str) -> NDArray[Any]:
-    """What is passed for a vector or a structure: its components, a complex number's parts for a vector of two, or a structured
-    array of no dimensions. Raises ArgumentError for what is none of ``declared``.
+    """The value passed for a vector or a structure: its components (real and imaginary part for a vector of two), or a structured array
+    without dimensions. Raises ArgumentError for a value that is not of type ``declared``.
     """
     known = ELEMENT.fullmatch(declared)
     if known is None:
@@ -94,24 +94,24 @@ def _structure(value: Any, name: str, declared: str) -> NDArray[Any]:
 
 
 def as_bytes(value: NDArray[Any]) -> bytes:
-    """The memory of what ``by_value`` gave; vectors of three take that of four."""
+    """The memory of a value from ``by_value``; vectors of three take that of four."""
     return value.tobytes() + bytes(value.itemsize if value.shape == (3,) else 0)
 
 
 def whole_numbers(value: NDArray[Any]) -> tuple[int, ...]:
-    """The integers in a vector or a structure, in order: they may say how much a kernel has to do."""
+    """The integers in a vector or a structure, in order: they may determine the amount of work."""
     if value.dtype.names is not None:
         return tuple(number for member in value.dtype.names for number in whole_numbers(value[member]))
     return tuple(map(int, value.ravel())) if value.dtype.kind in "iu" else ()
 
 
 def real(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of the real numbers that elements of ``dtype`` consist of; bytes for structures."""
+    """The type of the real numbers of which elements of ``dtype`` consist; bytes for structures."""
     if dtype.names is not None:
         return np.dtype(np.uint8)
     return np.empty(0, dtype).real.dtype
 
 
 def flat(values: NDArray[Any]) -> NDArray[Any]:
-    """A contiguous array's memory: one-dimensional, complex numbers as pairs of real ones, structures as bytes."""
+    """A contiguous array's memory: one-dimensional, with complex numbers as pairs of real ones and structures as bytes."""
     return values.reshape(-1).view(real(values.dtype))

@@ -1,4 +1,4 @@
-"""A number, or several, that depends on parameters and facts: a constant, text, or a callable that names what it reads."""
+"""A number, or several, that depends on parameters and facts: a constant, text, or a callable whose argument names say what it reads."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Expression:
     def of(cls, formula: Given, what: str) -> Expression:
         """Make one from a number, a Python expression, a callable whose argument names say what it reads, or up to three of these.
 
-        ``what`` names it in errors. Raises ArgumentError for anything else.
+        ``what`` is its name in errors. Raises ArgumentError for anything else.
         """
         return replace(cls._made(formula, what), made_of=(formula, what))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as what it was made of."""
+        """Pickled as the formula from which it was made."""
         return Expression.of, self.made_of
 
     @classmethod
@@ -82,7 +82,7 @@ class Expression:
         bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        values = (node.id for node in used if not (node.id in FUNCTIONS and id(node) in called))  # a parameter may be called `len` too
+        values = (node.id for node in used if not (node.id in FUNCTIONS and id(node) in called))  # a parameter may be called `len`, too
         reads = tuple(dict.fromkeys(name for name in values if name not in bound))
         code = compile(tree, f"<{what}>", "eval")
         return cls(reads, lambda values: eval(code, {"__builtins__": {}, **FUNCTIONS, **values}), repr(text), text)
@@ -94,7 +94,7 @@ class Expression:
                 raise UnknownNameError(f"name in {what}={self.text}:", name, known)
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
-        """The value; raises ArgumentError where it cannot be computed."""
+        """The value; raises ArgumentError if it cannot be computed."""
         try:
             return self.compute(values)
         except Exception as error:
@@ -103,7 +103,7 @@ class Expression:
 
 
 def argument_names(function: Callable[..., Any], what: str, known: Collection[str] = ()) -> tuple[str, ...]:
-    """The names that a callable's arguments read, ``in`` by one called ``in_`` where that itself is not ``known``.
+    """The names that a callable's arguments read. An argument ``in_`` reads ``in``, unless ``in_`` itself is ``known``.
 
     Raises ArgumentError for ``*args`` and the like.
     """
@@ -125,11 +125,11 @@ def spelt(function: Callable[..., Any]) -> str:
 
 
 def identity(function: Callable[..., Any]) -> str:
-    """A digest that changes with what a callable does: its code and the plain values that it refers to.
+    """A digest that changes with a callable's behaviour: its code and the plain values to which it refers.
 
-    The code of functions that it calls does not count. The digest is the same for the function in another process.
+    The code of functions that it calls is not included. The digest is the same for the function in another process.
     """
-    inner: Any = getattr(function, "func", getattr(function, "__func__", function))  # of a partial, of a method
+    inner: Any = getattr(function, "func", getattr(function, "__func__", function))  # of a partial, or of a method
     code = getattr(inner, "__code__", None)
     if code is None:
         return digest(f"{type(function).__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}")
@@ -146,7 +146,7 @@ def _code_identity(code: CodeType) -> str:
 def _constant_identity(value: object) -> str:
     if isinstance(value, CodeType):
         return _code_identity(value)
-    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)  # a set's order is not that of another process
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)  # the order of a set differs between processes
 
 
 def _is_plain(value: object) -> bool:

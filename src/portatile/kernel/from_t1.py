@@ -1,4 +1,4 @@
-"""The constructor arguments of ``Kernel`` from a T1 specification, which identifies the kernel's arguments by place instead of name."""
+"""The constructor arguments of ``Kernel`` from a T1 specification, which identifies the kernel's arguments by position instead of name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portatile.kernel.text import KernelText, first_and_last
 
 
 def constructor_arguments(specification: Specification) -> dict[str, Any]:
-    """The keyword arguments of ``Kernel``; raises ArgumentError where the file does not match the kernel's signature."""
+    """The keyword arguments of ``Kernel``; raises ArgumentError if the file does not match the kernel's signature."""
     head = KernelText.of(
         specification.kernel_file,
         specification.kernel,

@@ -1,4 +1,4 @@
-"""The global size and the work-group of a kernel's launch."""
+"""The global size and the work-group size of a kernel's launch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from portatile.space.constraint import Predicate
 
 @dataclass(frozen=True)
 class Geometry:
-    """``whole``: the work-items that the problem needs; ``group``: the work-group, None where the text requires one."""
+    """``whole``: the work-items that the problem needs; ``group``: the work-group size, None if the text requires one."""
 
     whole: Expression
     group: Expression | None
 
     @classmethod
     def of(cls, global_size: Given, local_size: Given | None, text: KernelText) -> Geometry:
-        """Parse both sizes; raises ArgumentError where neither ``local_size`` nor the text gives the work-group."""
+        """Parse both sizes; raises ArgumentError if neither ``local_size`` nor the text gives the work-group size."""
         if local_size is None and not text.requires_group:
             raise ArgumentError(f"local_size is missing: give it, or write reqd_work_group_size into {text.entry}")
         group = None if local_size is None else Expression.of(local_size, "local_size")
@@ -39,7 +39,7 @@ class Geometry:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The part that enters a digest."""
+        """The part of a digest that covers the sizes."""
         return self.whole.identity, "" if self.group is None else self.group.identity
 
     @property
@@ -56,7 +56,7 @@ class Geometry:
     def sizes(self, values: Mapping[str, Value], required: Size3 | None) -> tuple[Size3, Size3]:
         """Global size, in whole work-groups, and local size.
 
-        Raises ArgumentError where ``local_size`` contradicts the text, LaunchError for sizes that are not positive.
+        Raises ArgumentError if ``local_size`` contradicts the text, LaunchError for sizes that are not positive.
         """
         group = required if self.group is None else _size(self.group, values, "local_size")
         if group is None:
@@ -89,7 +89,7 @@ class _WithinLimits:
 
 
 def _size(expression: Expression, values: Mapping[str, Value], what: str) -> Size3:
-    """Up to three numbers, rounded up, the rest 1."""
+    """Up to three numbers, rounded up; missing ones are 1."""
     size: Any = expression(values)
     parts = tuple(size) if isinstance(size, tuple | list | np.ndarray) else (size,)
     if not 1 <= len(parts) <= 3 or not all(isinstance(part, int | float | np.number) for part in parts):

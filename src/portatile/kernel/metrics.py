@@ -27,13 +27,15 @@ class Metrics:
         return cls(expressions)
 
     def of_trial(self, values: Mapping[str, Value], trial: Trial) -> dict[str, float]:
-        """The metrics of a valid trial; ``time`` is in seconds. Raises ArgumentError for an expression whose value is no number."""
+        """The metrics of a valid trial; ``time`` is in seconds. Raises ArgumentError for an expression whose value is not a number."""
         if trial.status != "ok":
             return {}
         names, metrics = {**values, "time": trial.comparable}, {}
         for name, expression in self.expressions.items():
             value = expression(names)
             if isinstance(value, str) or not hasattr(value, "__float__"):
-                raise ArgumentError(f"the metric {name}, {expression.text}, is {value!r} with {spelled(trial.config)}, which is no number")
+                raise ArgumentError(
+                    f"the metric {name}, {expression.text}, is {value!r} with {spelled(trial.config)}, which is not a number"
+                )
             metrics[name] = float(value)
         return metrics

@@ -19,7 +19,7 @@ from portatile.workload import Expected, Inputs, Workload
 
 
 class Recheck:
-    """The rechecks of one kernel on every device. Their outcome is stored in the binary cache, for later processes too."""
+    """The rechecks of one kernel on every device. Their results are stored in the binary cache, for later processes too."""
 
     def __init__(self, kernel: Definition) -> None:
         self._kernel = kernel
@@ -42,7 +42,7 @@ class Recheck:
         return certifier.settle(self._kernel, problem, choice, self._kernel.plan(problem, choice.config, device.info))
 
     def forget(self) -> None:
-        """Forget the configurations that a device refused to run, so that they are tried again."""
+        """Forget the configurations that a device could not run, so that they are tried again."""
         for certifier in self._certifiers.values():
             certifier.forget()
 
@@ -50,7 +50,7 @@ class Recheck:
 class _KernelCertifier(Certifier):
     """Checks a user's kernel on the arguments of its definition and its edge cases, the only ones that have a reference."""
 
-    advice = "Tune it again, or mend the text."
+    advice = "Tune it again, or correct the text."
 
     def __init__(self, kernel: Definition, device: Device) -> None:
         self.kernel = kernel
@@ -67,15 +67,15 @@ class _KernelCertifier(Certifier):
         own = self.kernel.problem()
         legal = [subject for subject in (own, *workload.awkward(own)) if choice.config in workload.space(subject, self._device.info)]
         if not legal:
-            raise LaunchError(f"it is not legal for the arguments that {self.kernel.entry} was defined with, so that nothing can check it")
+            raise LaunchError(f"it is not legal for the arguments with which {self.kernel.entry} was defined, so it cannot be checked")
         return [(subject, self._planned(subject, choice)) for subject in legal]
 
     def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
-        """The reference's values. Raises LaunchError where it fails, or where the outputs hold these values already."""
+        """The reference's values. Raises LaunchError if it fails, or if the outputs hold these values already."""
         try:
             outputs = self.kernel.expected(problem)
         except Exception as error:  # a user's code may raise anything
             raise LaunchError(f"its reference failed: {type(error).__name__}: {error}") from error
         if names := self.kernel.cases.already_right(problem, outputs):
-            raise LaunchError(f"{names} held the expected values before it ran, so that nothing can check it; clear the array")
+            raise LaunchError(f"{names} held the expected values before it ran, so it cannot be checked; clear the array")
         return outputs

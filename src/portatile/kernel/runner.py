@@ -24,8 +24,8 @@ from portatile.runtime.one_device.deferred import waiting
 
 Planner = Callable[[Mapping[str, int | float]], Plan]
 
-_SHARED_ALIGNMENT = 128  # bytes; the alignment of device memory, on which wide vector loads of a kernel may rely
-_MAX_REMEMBERED = 256  # launches, and sets of scalars
+_SHARED_ALIGNMENT = 128  # bytes; the alignment of device memory, on which a kernel's wide vector loads may rely
+_MAX_REMEMBERED = 256  # launches, and sets of scalars, that are kept
 
 
 class Runner:
@@ -43,7 +43,7 @@ class Runner:
         self._generation = device.generation
 
     def run(self, values: Mapping[str, Any]) -> Any:
-        """Launch with arguments by name; see ``Kernel.__call__``. Raises ArgumentError for arrays on the host and on a device together."""
+        """Launch with arguments by name; see ``Kernel.__call__``. Raises ArgumentError if only some arrays are on the host."""
         arrays = {array.name: _accept(array, values[array.name], self.device) for array in self._declared.arrays}
         on_device = {isinstance(array, Buffer) for array in arrays.values()}
         if len(on_device) > 1:
@@ -55,7 +55,7 @@ class Runner:
         }
         written = [values[array.name] for array in self._declared.outputs]
         with self._lock, ExitStack() as stack:
-            if self._generation != self.device.generation:  # the device was released, with everything that was loaded
+            if self._generation != self.device.generation:  # the device was released, which unloaded everything
                 for known in (self._modules, self._executables, self._of_scalars, self._streams):
                     known.clear()
                 self._generation = self.device.generation
@@ -113,7 +113,7 @@ class Runner:
         return waiting.build(source, self.device, self._cache)
 
     def _queue(self, out: Any) -> Queue:
-        """The queue on which the owner of an output expects the work."""
+        """The queue on which the library that owns an output expects the work."""
         if isinstance(out, Buffer):
             return self.device.default_queue()
         stream = caller_stream(out)
@@ -123,7 +123,7 @@ class Runner:
 
 
 def device_of(values: Mapping[str, Any], names: tuple[str, ...]) -> Device | None:
-    """The device of the first array that is on one; None where all are on the host."""
+    """The device of the first array that is on one; None if all are on the host."""
     for name in names:
         if isinstance(values[name], Buffer) or is_cuda_array(values[name]):
             return Buffer.wrap(values[name]).device
@@ -161,7 +161,7 @@ def _accept(declared: Array, value: Any, device: Device) -> Any:
 
 
 def _check_apart(declared: Arguments, arrays: Mapping[str, Any]) -> None:
-    """Raise ArgumentError where an output shares memory with another argument."""
+    """Raise ArgumentError if an output shares memory with another argument."""
     for out in declared.outputs:
         for name, other in arrays.items():
             first = arrays[out.name]

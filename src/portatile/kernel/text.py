@@ -35,10 +35,10 @@ class KernelText:
 
     @classmethod
     def of(cls, source: str | Path, entry: str, options: Sequence[str], constants: Config, configs: Iterable[Config]) -> KernelText:
-        """Read a text or file; ``configs`` are tried in turn until the preprocessor takes one.
+        """Read a text or file; ``configs`` are tried in turn until the preprocessor accepts one.
 
-        Raises ArgumentError for a file that cannot be read, for CUDA C and for definitions called like variables, CompileError with file
-        and line for what cannot be parsed.
+        Raises ArgumentError for a file that cannot be read, for CUDA C, and for definitions with the name of a variable; CompileError with
+        file and line for what cannot be parsed.
         """
         path = Path(source) if isinstance(source, Path) or (source.endswith(".cl") and "{" not in source) else None
         try:
@@ -65,7 +65,7 @@ class KernelText:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The part that enters a digest."""
+        """The part of a digest that covers the text."""
         return (self.text, self.entry, *self.options)
 
     @property
@@ -74,7 +74,7 @@ class KernelText:
         return self.head.work_group is not None
 
     def mentions(self, name: str, constants: Iterable[Value]) -> bool:
-        """Whether the text, an option or a constant contains the name outside of comments; true if macros may paste it together."""
+        """Whether the text, an option or a constant contains the name outside of comments; True if macros may paste it together."""
         plain = _COMMENT.sub(" ", self.text)
         texts = (plain, *self.options, *map(str, constants))
         return "##" in plain or any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
@@ -94,7 +94,7 @@ class KernelText:
 
 
 def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
-    """Tunable parameters with plain values; raises ArgumentError for what cannot be a definition."""
+    """Tunable parameters with plain values; raises ArgumentError for values that cannot be definitions."""
     if not isinstance(parameters, Mapping):
         raise ArgumentError(f"parameters={parameters!r} must be a dict of names and their values, such as {{'block': [16, 64]}}")
     checked = {}
@@ -111,7 +111,7 @@ def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, 
 
 
 def first_and_last(parameters: Mapping[str, Sequence[Value]], default: Config | None) -> tuple[Config, ...]:
-    """The first and the last configuration, for parsing. Two, because one may be illegal, and the text may refuse it by ``#error``."""
+    """The first and the last configuration, for parsing. Two, because one may be illegal, and the text may reject it by ``#error``."""
     first = {name: choices[0] for name, choices in parameters.items()} | dict(default or {})
     return first, {name: choices[-1] for name, choices in parameters.items()}
 
@@ -119,12 +119,12 @@ def first_and_last(parameters: Mapping[str, Sequence[Value]], default: Config | 
 def constants(config: Config, parameters: Mapping[str, object]) -> dict[str, Value]:
     """Definitions that are equal in every configuration.
 
-    Raises ArgumentError for a name that is a parameter too, or a value of another kind.
+    Raises ArgumentError for a name that is also a parameter, and for a value of an unsupported type.
     """
     for name in config:
         _check_name(name)
         if name in parameters:
-            raise ArgumentError(f"{name!r} is a parameter and a constant; it can be one of them")
+            raise ArgumentError(f"{name!r} is both a parameter and a constant; it can only be one of them")
     return {name: _plain(name, value) for name, value in config.items()}
 
 
@@ -149,7 +149,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_clash(text: str, entry: str, file: str, constants: Mapping[str, str], config: Config) -> None:
-    """Raise ArgumentError where a definition has an argument's name, which prevents parsing."""
+    """Raise ArgumentError if a definition has the name of an argument, which prevents parsing."""
     try:
         head = signature(text, entry, file, {})
     except CompileError:
@@ -160,7 +160,7 @@ def _check_clash(text: str, entry: str, file: str, constants: Mapping[str, str],
 
 
 def _check_variables(text: str, file: str, defines: Mapping[str, str], config: Config) -> None:
-    """Raise ArgumentError where a definition that is no name itself is called like a variable of the text."""
+    """Raise ArgumentError if a definition has the name of a variable in the text, and is not a plain name itself."""
     names = [name for name, value in config.items() if not isinstance(value, str)]
     if (found := first_declared(text, file, defines, names)) is not None:
         name, where = found

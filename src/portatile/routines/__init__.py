@@ -1,1 +1,1 @@
-"""The functions that users call: linear algebra, convolutions and sums on their own arrays."""
+"""The functions that users call on their own arrays: linear algebra, convolutions and sums."""

@@ -1,4 +1,4 @@
-"""A problem that is bound for good: configuration, kernels and plan are settled once, and a call checks its arrays and launches."""
+"""A compiled problem: configuration, kernels and plan are fixed once, so that a call only checks its arrays and launches."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from portatile.runtime.request import Request, RoutineCall
 from portatile.select import Choice
 from portatile.workloads import precisions
 
-# What a routine is called where its workload has another name, with the options that make the difference.
+# The names of routines whose workload has another name, with the options that distinguish them.
 ROUTINES: Mapping[str, tuple[str, Mapping[str, Value]]] = {
     "trsm": ("triangular", {}),
     "mri_q": ("mri", {"kind": "q"}),
     "mri_fhd": ("mri", {"kind": "fhd"}),
 }
-HOST_ALIGNMENT = 16  # of the arrays that a device which shares the host's memory takes as they are
+HOST_ALIGNMENT = 16  # required of host arrays that a device accesses in place
 
 
 class Compiled:
-    """A computation of one problem on one device, ready to run. Made by ``portatile.compile``; safe to call from several threads.
+    """A computation of one problem on one device, ready to run. Made by ``portatile.compile``; calls are thread-safe.
 
     ``problem`` says what the arrays must be, ``choice`` which configuration runs and why, ``device`` where. ``instead`` is computed while
-    there is no memory for the problem's workspace.
+    there is not enough memory for the problem's workspace.
     """
 
     def __init__(self, device: Device, problem: Problem, instead: Problem | None = None) -> None:
@@ -57,16 +57,16 @@ class Compiled:
         if len(outputs) != 1:
             raise ArgumentError(f"{workload.name} has the outputs {', '.join(outputs)}; only computations with one can be compiled")
         self._output = outputs[0]
-        self._order = (*(name for name in self._shapes if name != self._output), self._output)  # the output last, as a Request wants it
+        self._order = (*(name for name in self._shapes if name != self._output), self._output)  # the output last, as a Request has it
         self._names = tuple(operand.name for operand in workload.operands_of(problem.options))
         self._expected = {
             name: (shape, packed(shape, self._kinds[name].itemsize), prod(shape[:-1]), shape[-1]) for name, shape in self._shapes.items()
         }
-        self._addressed = device.info.can.addresses  # then wrapped arrays may begin anywhere
+        self._addressed = device.info.can.addresses  # if so, wrapped arrays may begin anywhere
         self._absent = {name: self._nothing(name, shape) for name, shape in self._shapes.items()}
         self._scalars = dict(workload.scalars)
         self._usual = tuple(self._scalars.values())
-        # how many operands stand before the output, where a call may give them alone
+        # number of operands before the output, if a call may pass only these
         self._inputs = len(self._names) - 1 if self._names[-1] == self._output and len(self._names) > 1 else -1
         self._recorder = Recorder(tuple(self._scalars), lasting=True)
         self._replays = self._recorder.replays
@@ -84,11 +84,11 @@ class Compiled:
     def __call__(self, *operands: Any, out: Any = None, **named: Any) -> Any:
         """Compute, and return the output.
 
-        Operands are given in the workload's order or by name, scalars (``alpha``, ``beta``) by name; each operand is C-contiguous
-        and has exactly the shape and dtype of the problem. All are NumPy arrays, or all lie on the device (Buffers, CUDA arrays of one
-        library). The output is written to ``out``, which is another name for the output operand; one that is only written and not
-        given is made. An operand that is not read with these scalars may be left out. Raises ArgumentError or UnknownNameError with what
-        would be right.
+        Operands are given in the workload's order or by name, scalars (``alpha``, ``beta``) by name; each operand is C-contiguous and has
+        exactly the shape and dtype of the problem. All are NumPy arrays, or all are on the device (Buffers, or CUDA arrays of one library).
+        The output is written to ``out``, which is another name for the output operand; if it is not given and only written, a new one is
+        made. An operand that is not read with these scalars may be omitted. Raises ArgumentError or UnknownNameError, with what would be
+        right.
         """
         if not named and len(operands) == self._inputs:  # most calls
             if out is None:
@@ -102,13 +102,13 @@ class Compiled:
         given = dict(zip(self._names, operands, strict=False))
         scalars = self._sort(named, given) if named else self._scalars
         if out is not None and given.setdefault(self._output, out) is not out:
-            raise ArgumentError(f"out and {self._output} are both given and differ; the result goes to {self._output}: give one of them")
+            raise ArgumentError(f"out and {self._output} are both given and differ; both name the output: pass only one of them")
         result = given.get(self._output)
         arrays = tuple([given.get(name) for name in self._order[:-1]])
         return self._recorder.call(self._plan, arrays, tuple(scalars.values()), (), result, None)
 
     def _plan(self, call: RoutineCall) -> Planned:
-        """The one request of a call, its arrays in order; raises ArgumentError for what does not fit."""
+        """The single request of a call, with its arrays in order; raises ArgumentError for what does not fit."""
         given = {name: array for name, array in zip(self._order, call.arrays, strict=False) if array is not None}
         if call.out is not None:
             given[self._output] = call.out
@@ -118,7 +118,7 @@ class Compiled:
         result = self._make(given, read) if call.out is None else call.out
         stored.append(self._stored(self._output, result))
         self._check(stored)
-        if not self._engine.fits(self.device):  # it was released since
+        if not self._engine.fits(self.device):  # the device was released meanwhile
             self._engine = engine_of(self.device)
             self._prepared = self._engine.prepare(self.problem, self.choice, instead=self._instead)
         operands = tuple([matrix.read_if(needed) for matrix, needed in zip(stored, read, strict=True)])
@@ -134,7 +134,7 @@ class Compiled:
         return tuple(name in read for name in self._order)
 
     def _sort(self, named: Mapping[str, Any], given: dict[str, Any]) -> dict[str, float]:
-        """Operands go to ``given``; the scalars with their defaults come back."""
+        """Add named operands to ``given``; returns the scalars, with defaults."""
         scalars = dict(self._scalars)
         for name, value in named.items():
             if name in scalars:
@@ -168,7 +168,7 @@ class Compiled:
         return self._absent[name]
 
     def _stored(self, name: str, array: Any) -> Matrix:
-        """An array as the rows of a packed matrix; raises ArgumentError where it is not exactly what the problem says."""
+        """An array as the rows of a packed matrix; raises ArgumentError unless it is exactly what the problem requires."""
         kind, (shape, strides, rows, columns) = type(array), self._expected[name]
         if kind is np.ndarray:
             flags = array.flags
@@ -185,9 +185,9 @@ class Compiled:
         checks.check_alive(array, name)
         memory = array.memory
         if memory.device is not self.device:
-            raise ArgumentError(f"{name} lies on {memory.device.info.id}; this was compiled for {self.device.info.id}")
+            raise ArgumentError(f"{name} is on {memory.device.info.id}; this was compiled for {self.device.info.id}")
         if array.offset or (self._addressed and memory.handle % self._alignment):
-            raise ArgumentError(f"{name} begins inside its memory or at an address that is no multiple of {self._alignment}; copy it")
+            raise ArgumentError(f"{name} begins inside its memory or at an address that is not a multiple of {self._alignment}; copy it")
         return Matrix(array, False, rows, columns, columns, 0, self._alignment)
 
     def _refuse(self, name: str, array: Any) -> None:
@@ -202,15 +202,15 @@ class Compiled:
         )
 
     def _check(self, stored: list[Matrix]) -> None:
-        """Raise ArgumentError for arrays in different places, and for an output that shares memory with an operand."""
+        """Raise ArgumentError for arrays on different devices or the host, and for an output that shares memory with an operand."""
         target = stored[-1]
         on_device = type(target.array) is Buffer
         given = [(name, one) for name, one in zip(self._order, stored, strict=True) if one is not self._absent[name]]
         for name, one in given:
             if (type(one.array) is Buffer) != (type(given[0][1].array) is Buffer):
-                raise ArgumentError(f"{given[0][0]} and {name} lie in different places, one on the host; move them to one")
+                raise ArgumentError(f"{given[0][0]} and {name} are in different places, one on the host; move them to one")
         for name, other in given[:-1]:
-            # on a device every array begins its memory: without addresses, the same memory is the only overlap
+            # without addresses, every array is a whole memory: only the same memory overlaps
             same = other.array.memory is target.array.memory if on_device and not self._addressed else outputs.overlap(target, other)
             if same:
                 raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
@@ -224,12 +224,12 @@ class Compiled:
 def compile(
     workload: str, *, dtype: str = "float32", device: str | None = None, precision: Precision | None = None, **sizes: int | str | bool
 ) -> Compiled:
-    """Settle a computation once: a callable that takes arrays of exactly this problem and looks nothing up.
+    """Fix a computation once: returns a callable for arrays of exactly this problem, which looks nothing up.
 
     ``workload`` is one of those that ``tune`` takes, or ``trsm``, ``mri_q``, ``mri_fhd``; ``sizes`` are its sizes and options by name
     (``m=512, n=512, k=512, trans_a="T"``), ``precision`` is as for ``matmul``. The best configuration known now is compiled and loaded;
-    compile again to use what was tuned since. Operands are packed and row-major, as they are stored: with ``trans_a="T"``, ``a`` is k x m.
-    The call returns when a NumPy result is there; on a device the work is queued. Raises UnknownNameError, ArgumentError or
+    compile again to use later tuning results. Operands are packed and row-major, as stored: with ``trans_a="T"``, ``a`` is k x m. With
+    NumPy arrays the call returns when the result is complete; on a device the work is queued. Raises UnknownNameError, ArgumentError or
     DeviceNotFoundError for what does not fit.
 
     Examples:

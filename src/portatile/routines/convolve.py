@@ -1,4 +1,4 @@
-"""Convolutions along the first axis, and along all three: the separable filters of signal and wave-function grids."""
+"""Convolutions along the first axis, and along all three: the separable filters of signals and wave functions on grids."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Bank = Literal["analysis", "synthesis"]
 def convolve1d(
     psi: Array, taps: ArrayLike, *, lower: int, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None
 ) -> Array:
-    """The sums over l of ``taps[l - lower] * psi[i + l]`` along the first axis: a correlation, as BigDFT's filters are.
+    """The sums over l of ``taps[l - lower] * psi[i + l]`` along the first axis: a correlation, like BigDFT's filters.
 
     ``psi`` is float32 or float64. NumPy arrays and Buffers may have any number of dimensions, arrays of other libraries two. A NumPy array
-    that is not C-contiguous is copied, any other such array refused. ``taps`` are at most 64 numbers in one dimension, rounded to the type
-    of ``psi``; they belong to l = lower, lower + 1, ...
+    that is not C-contiguous is copied; other such arrays are refused. ``taps`` is one-dimensional, with at most 64 numbers, which are
+    rounded to the dtype of ``psi``; they belong to l = lower, lower + 1, ...
 
-    ``boundary`` says what is taken outside of ``psi``:
+    ``boundary`` says which values are used outside of ``psi``:
 
-    - ``periodic`` (SciPy's ``wrap``, ``grid-wrap``): i + l modulo the length.
+    - ``periodic`` (SciPy's ``wrap``, ``grid-wrap``): those at i + l modulo the length.
     - ``zero`` (SciPy's ``constant``, ``grid-constant`` with cval 0): zeros.
     - ``grow``: zeros, and the result has every element that may differ from zero, taps - 1 more than ``psi``.
-    - ``shrink``: nothing. The result has only the elements whose sums lie inside, taps - 1 fewer than ``psi``.
+    - ``shrink``: none. The result only has the elements whose sums lie inside, taps - 1 fewer than ``psi``.
 
     SciPy's reflect, mirror and nearest are not supported. The result has the axes of ``psi``, but kernels write it transposed: it is a view
     whose first axis is contiguous. With ``transposed`` it is that memory itself, C-contiguous with the filtered axis last.
@@ -63,11 +63,11 @@ def filter_bank1d(
     transposed: bool = False,
     device: Selector | None = None,
 ) -> Array:
-    """Two filters in turn along the first axis: the even outputs 2q of ``filters[0]``, the odd ones of ``filters[1]``.
+    """Two filters along the first axis: the even outputs 2q are those of ``filters[0]``, the odd ones those of ``filters[1]``.
 
-    ``filters`` has two rows of taps; both begin at 2q + ``lower``. ``bank="analysis"`` gives the even outputs in the first half of the
+    ``filters`` has two rows of taps; both begin at 2q + ``lower``. ``bank="analysis"`` stores the even outputs in the first half of the
     result and the odd ones in the second half. ``"synthesis"`` reads such halves as its input, and its outputs stay in order. ``grow`` and
-    ``shrink`` change the length by taps - 2. Types, boundaries, layout and errors are as for ``convolve1d``.
+    ``shrink`` change the length by taps - 2. Dtypes, boundaries, layout and errors are as for ``convolve1d``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -92,12 +92,12 @@ def convolve3d_separable(
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """``convolve1d`` along each of three axes in turn: the product of the three filters. C-contiguous, in the order of ``array``.
+    """``convolve1d`` along each of three axes in turn: a separable filter. The result is C-contiguous, with the axes of ``array``.
 
-    Each pass filters the first axis and makes it the last, so that three restore the order; between them nothing leaves
-    the device. ``taps``, ``lower`` and ``boundary`` are one for all axes or three, one for each; filters of three need not be equally
-    long. The result goes to ``out`` if given, which is of the library of ``array`` and C-contiguous unless it is a NumPy array; it may be
-    ``array`` itself where the shapes agree. Raises ArgumentError for what does not fit.
+    Each pass filters the first axis and makes it the last, so that three passes restore the order; in between no data leaves the device.
+    ``taps``, ``lower`` and ``boundary`` are given once for all axes, or three times, once for each; the three filters may have different
+    lengths. The result goes to ``out`` if given, which belongs to the library of ``array`` and is C-contiguous unless it is a NumPy array;
+    it may be ``array`` itself if the shapes agree. Raises ArgumentError for what does not fit.
 
     Examples:
         >>> import numpy as np, portatile
@@ -117,12 +117,12 @@ def passes3d(
     out: Any = None,
     between: IntermediateVolumes | None = None,
 ) -> Array:
-    """One transposing pass for each of three axes. ``between`` keeps what lies between the passes for another NumPy array."""
+    """One transposing pass for each of three axes. ``between`` keeps the intermediate arrays for another NumPy array."""
     if isinstance(array, np.ndarray):
         return cast(Array, convolve_host_volumes.filter_volume(array, separable_filter, device, out, between))
     return cast(Array, convolve_volumes.filter_volume(array, separable_filter, device, out))
 
 
 def batch3d(array: Any, separable_filter: SeparableFilter, device: str | None) -> Any:
-    """``passes3d`` of each volume of a batch that lies on a device, as one plan; None where each has to go by itself."""
+    """``passes3d`` of each volume of a batch on a device, as one plan; None where each has to be filtered separately."""
     return convolve_volumes.filter_volume(array, separable_filter, device, None, batch=True)

@@ -1,4 +1,4 @@
-"""Three passes over a volume that is a NumPy array: in a device's own memory where it fits, else from host array to host array."""
+"""Three passes over a volume in a NumPy array: in a device's own memory where it fits, else from host array to host array."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from portatile.runtime.one_device.engine import engine_of
 
 
 class IntermediateVolumes:
-    """Host memory between the passes of a volume, kept from one volume to the next: new pages take longer than a filter."""
+    """Host memory between the passes of a volume, reused for the next volume: touching new pages takes longer than a filter."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, NDArray[np.uint8]] = {}
 
     def take(self, axis: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """An array whose content lasts until the next one of that axis."""
+        """An array whose content lasts until the next call for this axis."""
         nbytes = prod(shape) * dtype.itemsize
         if axis not in self._blocks or self._blocks[axis].nbytes < nbytes:
             self._blocks[axis] = np.empty(nbytes, np.uint8)
@@ -42,7 +42,7 @@ class IntermediateVolumes:
 def filter_volume(
     psi: NDArray[Any], separable_filter: SeparableFilter, device: Selector | None, out: Any, between: IntermediateVolumes | None
 ) -> Any:
-    """The passes over a NumPy array, as a NumPy array: ``out`` if given. Raises ArgumentError where that does not fit."""
+    """The passes over a NumPy array; the result is a NumPy array, ``out`` if given. Raises ArgumentError if that does not fit."""
     check_volume(psi, out)
     if out is None:
         return _filtered(psi, separable_filter, device, None, between)
@@ -68,9 +68,9 @@ def _filtered(
     out: NDArray[Any] | None,
     between: IntermediateVolumes | None,
 ) -> Any:
-    """The passes over a NumPy array: in the device's own memory where it has some and what lies there fits, else one by one.
+    """The passes over a NumPy array: in the device's own memory if it has some and the data fits, else one by one.
 
-    Several devices share the lines of each pass. The result may be ``out``, which is C-contiguous and fits, or another array.
+    Several devices share the lines of each pass. The result is ``out``, which is C-contiguous and fits, or another array.
     """
     if device is not None and (device == devices.EVERY or not isinstance(device, str)):
         selected = devices.several(device)
@@ -97,7 +97,7 @@ def _pass_by_pass(
     out: NDArray[Any] | None,
     between: IntermediateVolumes | None,
 ) -> Any:
-    """The passes, each from a NumPy array to the next; the last one to ``out`` if given."""
+    """The passes, each from a NumPy array to the next; the last one writes to ``out`` if given."""
     volume = separable_filter.volume(psi) if between is not None or out is not None else None
     current: Any = psi
     for axis in range(AXES):
@@ -110,7 +110,7 @@ def _pass_by_pass(
 
 
 def _two_stages_at_a_time(psi: NDArray[Any], separable_filter: SeparableFilter, chosen: Device) -> NDArray[Any]:
-    """The passes in the device's memory, where only what one of them reads and writes lies at a time."""
+    """The passes in the device's memory, which holds only the input and output of one pass at a time."""
     engine_of(chosen).free_workspaces()
     current = Buffer.from_numpy(psi, chosen)
     for axis in range(AXES):

@@ -1,4 +1,4 @@
-"""One pass of a convolution: the lines of an array along its first axis, which becomes the last axis of what the kernels write."""
+"""One pass of a convolution: filters the first axis of an array, which becomes the last axis of the result that kernels write."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from portatile.runtime.request import Request, RoutineCall
 
 @dataclass(frozen=True)
 class IntermediateBlock:
-    """A place for a result that only the next pass reads: block ``place`` of the device's scratch memory."""
+    """The place of a result that only the next pass reads: block ``place`` of the device's scratch memory."""
 
     place: int
 
 
 class LineFilter(NamedTuple):
-    """A filter of lines: ``taps`` of the shape (1, count), or (2, count) for a ``bank`` of two, its first place and its boundary."""
+    """A filter of lines: ``taps`` of shape (1, count), or (2, count) for a ``bank`` of two; its first index and its boundary."""
 
     taps: NDArray[Any]
     lower: Any
@@ -49,8 +49,8 @@ def filter_lines(
 ) -> Any:
     """The convolution of ``psi`` along its first axis. Raises ArgumentError for what does not fit.
 
-    The result goes to ``into`` if given, else to a new array; with ``transposed`` its filtered axis is the last, as the kernels write it.
-    A NumPy ``into`` is C-contiguous, with that axis last.
+    The result goes to ``into`` if given, else to a new array; with ``transposed`` its filtered axis is the last, as the kernels write it. A
+    NumPy ``into`` is C-contiguous, with that axis last.
     """
     filters, lower, boundary, bank = line_filter
     boundary = axes.kind_of(boundary)
@@ -75,7 +75,7 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Int
         raise ArgumentError(f"{count} taps; a filter has 1 to {max(map(int, description.options['taps']))}")
     if isinstance(lower, bool) or lower not in description.options["lower"]:
         bounds = sorted(map(int, description.options["lower"]))
-        raise ArgumentError(f"lower={lower!r} is no whole number from {bounds[0]} to {bounds[-1]}")
+        raise ArgumentError(f"lower={lower!r} is not an integer from {bounds[0]} to {bounds[-1]}")
     stored = matrices.matrix(lines, "psi")
     if stored.transposed:
         raise ArgumentError("psi is column-major; pass a row-major copy")
@@ -84,7 +84,7 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Int
     if n < 0 or (n == 0 and boundary == "grow"):
         raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
     length = n + (ends if boundary == "grow" else 0)
-    out = call.out  # of NumPy alone
+    out = call.out  # only given with NumPy arrays
     if out is not None and (out.shape != (stored.columns, length) or out.dtype != stored.array.dtype):
         raise ArgumentError(f"out is {described(out)}; the result is a matrix of {stored.columns} x {length} {stored.array.dtype}")
     result = _result(lines, (stored.columns, length), rest, into) if out is None else out
@@ -101,7 +101,7 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Int
 
 
 def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | IntermediateBlock | None) -> Any:
-    """The matrix that receives the transposed result of ``shape``. Raises ArgumentError where ``into`` differs in size or has gaps."""
+    """The matrix that receives the transposed result of ``shape``. Raises ArgumentError if ``into`` differs in size or has gaps."""
     if into is None:
         return outputs.new(lines, shape)
     if isinstance(into, IntermediateBlock):
@@ -111,7 +111,7 @@ def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buf
 
 
 def check_out(out: Buffer, wanted: tuple[int, ...], psi: Buffer) -> None:
-    """Raise ArgumentError where a result of the shape ``wanted`` cannot go to ``out``."""
+    """Raise ArgumentError if a result of the shape ``wanted`` cannot go to ``out``."""
     checks.check_alive(out, "out")
     contiguous = out.strides == packed(out.shape, out.dtype.itemsize)
     if out.shape != wanted or out.dtype != psi.dtype or out.device is not psi.device or not contiguous:
@@ -119,7 +119,7 @@ def check_out(out: Buffer, wanted: tuple[int, ...], psi: Buffer) -> None:
 
 
 def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
-    """``psi`` as a row-major matrix, a column for each line along the first axis, and the shape of its other axes."""
+    """``psi`` as a row-major matrix, with a column for each line along the first axis, and the shape of its other axes."""
     if not isinstance(psi, (np.ndarray, Buffer)):
         if getattr(psi, "ndim", 0) != 2:
             raise ArgumentError(f"psi is {described(psi)}; pass a NumPy array or Buffer, or a CUDA array of two dimensions")
@@ -141,7 +141,7 @@ def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -> Any:
-    """The written matrix with the axes that were asked for."""
+    """The matrix that kernels wrote, with the axes that were asked for."""
     if len(rest) == 1:
         return result if transposed else result.T
     if isinstance(result, np.ndarray):
@@ -153,7 +153,7 @@ def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -
 
 
 def spelled(filters: NDArray[Any]) -> tuple[object, ...]:
-    """The filters as values that a key can hold."""
+    """The filters as hashable values."""
     return filters.dtype.str, filters.shape, filters.tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Three passes over a volume that lies on a device, one for each axis: as one plan where that is possible, else one after another."""
+"""Three passes over a volume on a device, one for each axis: as one plan where that is possible, else one after another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from portatile.runtime.request import Request, RoutineCall
 
 
 class AxisFilter(NamedTuple):
-    """The filter of one axis: a row of taps or a bank's two, its first place and its boundary. Equal filters have one ``name``."""
+    """The filter of one axis: one row of taps or a bank's two, its first index and its boundary. Equal filters have the same ``name``."""
 
     filters: NDArray[Any]
     lower: Any
@@ -36,7 +36,7 @@ class AxisFilter(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Values by which a call with this filter is found again."""
+        """Hashable values that identify this filter."""
         return (*spelled(self.filters), self.lower, type(self.lower), self.boundary, self.name)
 
 
@@ -75,7 +75,7 @@ class SeparableFilter(NamedTuple):
         return filter_lines(array, LineFilter(taps, lower, boundary, self.bank), True, device, into)
 
     def volume(self, array: Any) -> separable.Volume | None:
-        """The shapes that the passes read and write in a packed array, or in each of a batch; None for empty arrays or without a kernel."""
+        """The shapes in a packed array, or in each volume of a batch; None for empty arrays, and if there is no kernel."""
         dtype = checks.NAMES.get(array.dtype)
         if dtype is None or not all(_is_number(axis.lower) for axis in self.axes):
             return None
@@ -89,7 +89,7 @@ def _is_number(value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _volume(shape: tuple[int, ...], dtype: str, bank: str, keys: tuple[tuple[str, int, Any, str], ...]) -> separable.Volume | None:
-    """``SeparableFilter.volume`` by values; ``keys`` are boundary, number of taps, first place and name of each axis's filter."""
+    """``SeparableFilter.volume`` by values; ``keys`` are boundary, number of taps, first index and name of each axis's filter."""
     options = workloads.get("convolution").options
     if not all(taps in options["taps"] and lower in options["lower"] for _, taps, lower, _ in keys):
         return None
@@ -100,7 +100,7 @@ def _volume(shape: tuple[int, ...], dtype: str, bank: str, keys: tuple[tuple[str
 
 
 def check_volume(array: Any, out: Any) -> None:
-    """Raise ArgumentError where ``array`` has not three dimensions, or ``out`` is in another place than ``array``."""
+    """Raise ArgumentError unless ``array`` has three dimensions and ``out`` is in the same place as ``array``."""
     is_foreign = foreign.is_foreign(array)
     if not (isinstance(array, (np.ndarray, Buffer)) or is_foreign) or len(array.shape) != AXES:
         raise ArgumentError(f"a NumPy array, Buffer or CUDA array of {AXES} dimensions is needed, not {described(array)}")
@@ -113,7 +113,7 @@ def check_volume(array: Any, out: Any) -> None:
 
 
 def filter_volume(array: Any, separable_filter: SeparableFilter, device: Selector | None, out: Any, batch: bool = False) -> Any:
-    """The passes over a Buffer or a CUDA array; with ``batch`` over each volume of one, or None where each has to go by itself."""
+    """The passes over a Buffer or CUDA array; with ``batch`` over each volume, or None where each has to be filtered separately."""
     first, second, third = separable_filter.axes
     distinct = (first,) if first is second is third else separable_filter.axes
     options = (separable_filter.bank, batch, *[axis.key for axis in distinct])
@@ -121,7 +121,7 @@ def filter_volume(array: Any, separable_filter: SeparableFilter, device: Selecto
 
 
 def _plan(separable_filter: SeparableFilter, batch: bool, call: RoutineCall) -> Planned:
-    """The passes as one plan where that is possible; else they are computed here, or left to do for a batch."""
+    """The passes as one plan where that is possible; otherwise they are computed here, or left to the caller for a batch."""
     (array,), out, device = call.arrays, call.out, call.device
     if not batch:
         check_volume(array, out)
@@ -145,19 +145,20 @@ def _one_by_one(psi: Buffer, separable_filter: SeparableFilter, device: Selector
     """The passes over a Buffer, one after another."""
     current: Any = psi
     last = AXES - 1
-    if device is not None and (device == devices.EVERY or not isinstance(device, str)):  # their threads take the lock, and share no scratch
+    # the devices' threads take the lock themselves, and use no scratch memory
+    if device is not None and (device == devices.EVERY or not isinstance(device, str)):
         for axis in range(AXES):
             current = separable_filter.along(axis, current, device, out if axis == last else None)
         return cast(Buffer, current)
-    with engine_of(psi.device).lock:  # the scratch memory between the passes is shared by all threads
+    with engine_of(psi.device).lock:  # all threads share the scratch memory between the passes
         for axis in range(AXES):
             current = separable_filter.along(axis, current, device, out if axis == last else IntermediateBlock(axis))
     return cast(Buffer, current)
 
 
 def _plan_at_once(array: Any, psi: Buffer, separable_filter: SeparableFilter, call: RoutineCall) -> Planned | None:
-    """All passes as one plan, ``psi`` being the Buffer of ``array``; None where a single pass has to say what is wrong, or where memory
-    is too scarce to keep what lies between them.
+    """All passes as one plan; ``psi`` is the Buffer of ``array``. None where a single pass has to report an error, or there is not enough
+    memory for the intermediate arrays.
     """
     out, device = call.out, psi.device
     volume = separable_filter.volume(psi)
@@ -188,7 +189,7 @@ def _plan_at_once(array: Any, psi: Buffer, separable_filter: SeparableFilter, ca
 
 
 def _placed(volume: separable.Volume, count: int, psi: Buffer, target: Buffer) -> tuple[separable.Volume, ...]:
-    """``count`` volumes behind each other in ``psi``, whose results lie behind each other in ``target``."""
+    """``count`` consecutive volumes in ``psi``, whose results are consecutive in ``target``."""
     (first, alignment), (first_out, alignment_out) = matrices.beginning(psi), matrices.beginning(target)
     size, size_out = prod(volume.shape), prod(volume.made)
     return tuple(volume._replace(psi=(first + at * size, alignment), out=(first_out + at * size_out, alignment_out)) for at in range(count))

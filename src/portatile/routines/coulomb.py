@@ -32,7 +32,7 @@ def coulomb_potential(
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """The sum of q / |r - r_n| over all atoms n at every point r of a regular grid, without a unit's constant.
+    """The sum of q / |r - r_n| over all atoms n at every point r of a regular grid, without a factor for units.
 
     - ``atoms`` is n x 4, float32, with a row x, y, z, q for each atom.
     - ``shape`` is (ny, nx) for a slice, (nz, ny, nx) for a volume. The result is float32 of that shape. It goes to ``out`` if given, which
@@ -41,11 +41,11 @@ def coulomb_potential(
     - At a point on an atom the potential is an infinity with the sign of the charge, or NaN where IEEE arithmetic gives that.
     - ``device`` selects a device by id, name or vendor, or several as a list.
 
-    Errors stay below (n + 320) 2^-24 of the sum of the terms' magnitudes at the points that are computed. These have ``origin`` and
-    ``spacing`` rounded to float32, and as each coordinate the float32 nearest to origin + index * spacing. The bound does not count that
-    this moves a point by up to half a unit in the last place of its coordinate: shift the origin to the middle of the atoms. Distances
-    count from 2e-19 to 1e19. An atom that is nearer counts as lying on the point, and one that is farther may give an infinity, because its
-    squared distance leaves the range of float32: choose the unit of length accordingly.
+    Errors stay below (n + 320) 2^-24 of the sum of the terms' magnitudes at the points that are computed. For these, ``origin`` and
+    ``spacing`` are rounded to float32, and each coordinate is the float32 number nearest to origin + index * spacing. The bound does not
+    include the effect of this rounding, which moves a point by up to half a unit in the last place of its coordinate: put the origin of
+    coordinates in the middle of the atoms. Distances from 2e-19 to 1e19 are supported. A nearer atom counts as lying on the point, and a
+    farther one may give an infinity, because its squared distance leaves the range of float32: choose the unit of length accordingly.
 
     NumPy arrays may be larger than the device's memory. Then the grid is computed in slabs, with the same bits. Where not even the atoms
     fit, the host adds the potentials of parts of them in float32, which rounds in another order, within the same bound.
@@ -95,7 +95,7 @@ def _plan(call: RoutineCall) -> Planned:
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
     points = tuple(shape) if isinstance(shape, Sequence | np.ndarray) and getattr(shape, "ndim", 1) == 1 else ()
     if len(points) not in (2, 3) or any(not isinstance(n, int | np.integer) or n < 0 for n in points):
-        raise ArgumentError(f"shape={shape!r} must be (ny, nx) or (nz, ny, nx), whole numbers of 0 or more")
+        raise ArgumentError(f"shape={shape!r} must be (ny, nx) or (nz, ny, nx), with non-negative integers")
     return tuple(int(n) for n in points)
 
 
@@ -128,7 +128,7 @@ def _contiguous(buffer: Buffer) -> bool:
 
 
 def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
-    """A contiguous array in another shape, in the same memory."""
+    """A contiguous array with another shape, in the same memory."""
     if array.shape == shape:
         return array
     return Buffer(array.memory, shape, array.dtype, None, array.offset) if isinstance(array, Buffer) else array.reshape(shape)

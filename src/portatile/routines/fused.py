@@ -1,4 +1,4 @@
-"""gemm with an epilogue: scales, a bias and an activation in the launch that forms the sums, and the conversion of the result."""
+"""gemm with an epilogue: scales, a bias and an activation, applied by the kernel that computes the sums, and a conversion of the result."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from portatile.workloads import precisions
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.reals import EIGHT_BITS
 
-_BLOCK = 128  # steps of k that may share a factor
-_TRANSPOSED_AXIS = {"none": "none", "rows": "columns", "columns": "rows"}  # along which axis of C^T a vector of C lies
-_TRANSPOSED_NAME = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}  # which vector it is there: C^T = op(B)^T op(A)^T
+_BLOCK = 128  # steps of k that share a factor in block scaling
+_TRANSPOSED_AXIS = {"none": "none", "rows": "columns", "columns": "rows"}  # the axis along which a vector of C lies in C^T
+_TRANSPOSED_NAME = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}  # the vector's name there: C^T = op(B)^T op(A)^T
 
 
 class Epilogue(NamedTuple):
-    """The options of a call beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None; ``precision`` may be
-    empty.
-    """
+    """The options of a call other than those of the product: see ``gemm``. ``dtype`` is the name of the result's dtype, or None."""
 
     bias: Any
     scale_a: Any
@@ -55,7 +53,7 @@ def gemm(
 
 
 def _scales(asked: Epilogue, alpha: complex) -> tuple[complex, dict[str, Any]]:
-    """alpha times the scales that are numbers, and the bias and the other scales by name. Raises ArgumentError for what is no array."""
+    """alpha times the scalar scales, and the bias and the other scales by name. Raises ArgumentError for what is not an array."""
     vectors: dict[str, Any] = {}
     for name in epilogue.VECTORS:
         vector = getattr(asked, name)
@@ -65,7 +63,7 @@ def _scales(asked: Epilogue, alpha: complex) -> tuple[complex, dict[str, Any]]:
         if not hasattr(vector, "shape") and (name == "bias" or not number):
             least = "an array of a number for each row or column" if name == "bias" else "one number, or an array"
             raise ArgumentError(f"{name} is a {type(vector).__name__}; pass {least}: numpy.asarray({name}, 'float32')")
-        if name != "bias" and number:  # for all of a or b
+        if name != "bias" and number:  # one number for all of a or b
             alpha *= checks.factor(vector, name)
         else:
             vectors[name] = vector
@@ -73,9 +71,9 @@ def _scales(asked: Epilogue, alpha: complex) -> tuple[complex, dict[str, Any]]:
 
 
 class _Product(NamedTuple):
-    """A product and the vectors of its epilogue, by name; each goes ``along`` the rows or columns of C, or "none" where it is absent.
+    """A product and the vectors of its epilogue, by name; each goes ``along`` the rows or columns of C, or is absent ("none").
 
-    With ``blocks`` the vectors are the factors of blocks of k.
+    With ``blocks`` the vectors are factors of blocks of k.
     """
 
     a: Matrix
@@ -86,7 +84,7 @@ class _Product(NamedTuple):
     blocks: bool
 
     def row_major(self) -> _Product:
-        """The same product with a row-major C: of a column-major one, C^T = op(B)^T op(A)^T, where vectors along rows go along columns."""
+        """The same product with a row-major C: a column-major one is C^T = op(B)^T op(A)^T, where vectors along rows go along columns."""
         if not self.c.transposed:
             return self
         if self.blocks:
@@ -96,7 +94,7 @@ class _Product(NamedTuple):
         return _Product(self.b.flipped(), self.a.flipped(), self.c.flipped(), vectors, along, False)
 
     def operands(self, alpha: complex, beta: complex) -> tuple[Matrix, ...]:
-        """The operands of the workload's kernels, in its order; in place of a missing vector A is passed, and not read."""
+        """The operands of the workload's kernels, in its order; A takes the place of a missing vector, and is not read there."""
         vectors = (self.vectors.get(name, self.a.read_if(False)) for name in epilogue.VECTORS)
         return (self.a.read_if(alpha != 0), self.b.read_if(alpha != 0), *vectors, self.c.read_if(beta != 0))
 
@@ -146,7 +144,7 @@ def _of_matrices(
 
 
 def _of_stack(call: RoutineCall, operands: tuple[Any, Any, Any], trans: tuple[str, str], asked: str | None) -> stacks.StackedProducts[Any]:
-    """As ``_of_matrices``, of a stack whose rows go on evenly from matrix to matrix, times one matrix. Raises ArgumentError for others."""
+    """As ``_of_matrices``, of a stack with evenly spaced rows, times one matrix. Raises ArgumentError for other stacks."""
     a, b, c = operands
     beta = call.factors[1]
     kind = _result_type(stacks.stack_of(a, "a").dtype, asked, call.out, c if beta != 0 else None)
@@ -154,7 +152,7 @@ def _of_stack(call: RoutineCall, operands: tuple[Any, Any, Any], trans: tuple[st
     merged = [stacks.merged(product) for product in found.products]
     if len(merged) > 1 or any(product.c.number > 1 for product in merged):
         raise ArgumentError(
-            "a bias, scales and activations belong to one product: of matrices, or of a stack whose rows lie evenly and one matrix b; "
+            "a bias, scales and activations belong to one product: of matrices, or of a stack with evenly spaced rows and one matrix b; "
             "call gemm for each matrix of other stacks"
         )
     return found._replace(products=merged)
@@ -174,8 +172,8 @@ def _result_type(operand: np.dtype[Any], asked: str | None, out: Any, c: Any) ->
 
 
 def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], types: dtypes.ProductTypes) -> _Product:
-    """The product with the vectors in ``arrays``, of the type of the sums, or a bias of the result's. Raises ArgumentError where one does
-    not fit, or overlaps C.
+    """The product with the vectors in ``arrays``, whose dtype is that of the sums; a bias may have the result's. Raises ArgumentError where
+    one does not fit, or overlaps C.
     """
     (m, k), (_, n) = a.shape, b.shape
     blocks = _blocks(arrays, (m, n, k), dtypes.name_of(a.array.dtype))
@@ -191,7 +189,7 @@ def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], types
 
 
 def _product_first(request: Request, precision: str) -> list[Request]:
-    """A product of another precision, and what follows it as a launch of its own: a sum without terms, of what C holds then."""
+    """A product of another precision, and a second launch for its epilogue: a product without terms, applied to what C holds then."""
     a, b, *vectors, c = request.operands
     m, n, _ = request.sizes
     product = request._replace(workload="gemm", options=request.options[:2], operands=(a, b, c), precision=precision)
@@ -207,7 +205,7 @@ def _product_first(request: Request, precision: str) -> list[Request]:
 
 
 def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) -> dict[str, Matrix]:
-    """The factors of blocks of k, where that is what the scales are; raises ArgumentError for other types, or where they do not fit."""
+    """The factors of blocks of k, if the scales are such; raises ArgumentError for other dtypes, or where they do not fit."""
     m, n, k = sizes
     count = -(-k // _BLOCK)
     shapes = {"scale_a": (m, count), "scale_b": (count, n)}
@@ -217,10 +215,10 @@ def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) 
     if have != shapes:
         found = " and ".join(f"{name} has shape {have[name]}" if name in have else f"{name} is no array" for name in shapes)
         raise ArgumentError(
-            f"scales of blocks of {_BLOCK} of k must be both there, scale_a as {m} x {count} and scale_b as {count} x {n}; {found}"
+            f"scales of blocks of {_BLOCK} of k must both be given, scale_a as {m} x {count} and scale_b as {count} x {n}; {found}"
         )
     if operand not in EIGHT_BITS:
-        raise ArgumentError(f"scales of blocks of k are for floats of eight bits, and a is {operand}; scale its rows")
+        raise ArgumentError(f"scales of blocks of k are for eight-bit floats, and a is {operand}; scale its rows")
     scales = {name: matrices.matrix(vectors[name], name) for name in shapes}
     for name, scale in scales.items():
         if scale.array.dtype != "float32":
@@ -233,7 +231,7 @@ def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) 
 def _along(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
     """Whether a vector goes along the rows or the columns of C, by NumPy's rules; raises ArgumentError where it does not fit.
 
-    ``steps``: of k, where blocks of these may have scales; else 0.
+    ``steps``: the size k, if blocks of it may have scales; else 0.
     """
     m, n = shape
     have = tuple(vector.shape)
@@ -250,7 +248,7 @@ def _along(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
 
 
 def _row(vector: Any, name: str, kinds: tuple[str, ...]) -> Matrix:
-    """A vector as a matrix of one row; raises ArgumentError for other types than ``kinds``, or for gaps between its elements."""
+    """A vector as a matrix of one row; raises ArgumentError for dtypes other than ``kinds``, and for gaps between its elements."""
     if not isinstance(vector, (np.ndarray, Buffer)) and not is_cuda_array(vector):
         raise matrices.unknown(vector, name)
     array = vector if isinstance(vector, np.ndarray) else Buffer.wrap(vector)
@@ -259,7 +257,7 @@ def _row(vector: Any, name: str, kinds: tuple[str, ...]) -> Matrix:
         raise ArgumentError(f"{name} has dtype {array.dtype}; it must be {known}: convert it")
     step = max((stride for size, stride in zip(array.shape, array.strides, strict=True) if size > 1), default=array.dtype.itemsize)
     if step != array.dtype.itemsize:
-        raise ArgumentError(f"{name} has strides {array.strides} bytes; its elements must lie one after another: copy it")
+        raise ArgumentError(f"{name} has strides {array.strides} bytes; its elements must be contiguous: copy it")
     size = int(np.prod(array.shape))
     if isinstance(array, np.ndarray):
         return matrices.matrix(array.reshape(1, size), name, kinds)

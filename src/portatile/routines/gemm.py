@@ -1,7 +1,7 @@
 """matmul and gemm on NumPy arrays, Buffers and CUDA arrays, and on stacks of matrices; row-major or column-major, read in place.
 
-With NumPy arrays the call returns when the result is there. Arrays of CuPy and PyTorch, and Buffers, are used on the device
-where they lie: the call queues the work on the caller's current stream, does not wait, and returns an array of the caller's library.
+With NumPy arrays the call returns when the result is complete. Arrays of CuPy and PyTorch, and Buffers, are used on the device that holds
+them: the call queues the work on the caller's current stream, does not wait, and returns an array of the caller's library.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ def matmul(
 ) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
-    Operands are NumPy arrays and whatever NumPy converts to one, PyTorch's CPU tensors, Buffers, or CUDA arrays of PyTorch and CuPy.
-    Dimensions before the last two are those of stacks, and broadcast. A vector is a row of ``a`` or a column of ``b``, and the result
-    lacks that dimension. A stack whose matrices lie at equal distances in memory takes one launch. Arrays that kernels cannot read in
-    place (steps, negative strides, other dtypes) are copied first.
+    Operands are NumPy arrays and anything that NumPy converts to one, PyTorch's CPU tensors, Buffers, or CUDA arrays of PyTorch and CuPy.
+    Dimensions before the last two are those of stacks, and broadcast. A vector is a row of ``a`` or a column of ``b``, and the result lacks
+    that dimension. A stack whose matrices are evenly spaced in memory takes one launch. Arrays that kernels cannot read in place (steps,
+    negative strides, other dtypes) are copied first.
 
     Dtypes are promoted as NumPy promotes them:
 
-    - float32, float64, complex64, complex128, float16, bfloat16 and floats of eight bits are multiplied in their own type and summed in
-      float32 or better. NVIDIA's matrix units sum products of floats of eight bits with 14 bits; every 128 terms such a sum is added to
-      one in float32.
-    - int8 is multiplied as int8 where ``dtype`` or ``out`` asks for int32, float32, float16 or bfloat16. Otherwise it is, as other
-      integers and bool are, multiplied in float64, which is then the dtype of the result.
+    - float32, float64, complex64, complex128, float16, bfloat16 and eight-bit floats are multiplied in their own type and summed in float32
+      or better. On NVIDIA's matrix units, sums of products of eight-bit floats have 14 bits; every 128 terms such a sum is added to one in
+      float32.
+    - int8 is multiplied as int8 if ``dtype`` or ``out`` asks for int32, float32, float16 or bfloat16. Otherwise it is multiplied in
+      float64, like other integers and bool, and the result is float64.
     - ``dtype`` asks for a result of another type (``portatile.dtypes.RESULTS``), such as float32 of float16, or casts the operands to it.
 
     ``precision`` says how the product is computed:
 
     - None: as ``"native"``. Large products of float32, float64 and complex numbers are ``"emulated"`` where that is expected to be faster.
     - ``"native"``: in the type's own arithmetic.
-    - ``"tf32"``: on matrix units, where the device has them, with float32 operands cut to ten bits of their fraction.
+    - ``"tf32"``: on matrix units, if the device has them, with float32 operands truncated to ten bits of their fraction.
     - ``"3m"``: complex products from three real ones in place of four. The error of the imaginary part may be three times as large,
       relative to the sums of moduli. ``"emulated"`` runs instead where it is expected to be faster.
     - ``"emulated"``: from many products of fewer bits, with an error bound no larger than the native product's. Types without such a
       product are multiplied natively.
     - ``"reproducible"``: with the same bits on every device. Raises ArgumentError for types without such a product.
 
-    ``out`` receives the result. It may have any strides and any dtype that NumPy casts the result to, and on the host it may overlap the
-    inputs. ``device`` selects a device by id, name or vendor, or several as a list. Where none is named, NumPy's BLAS computes small
-    products of NumPy arrays.
+    ``out`` receives the result. It may have any strides and any dtype to which NumPy casts the result, and on the host it may overlap the
+    inputs. ``device`` selects a device by id, name or vendor, or several as a list. If none is named, NumPy's BLAS computes small products
+    of NumPy arrays.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
@@ -109,16 +109,16 @@ def gemm(
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM.
 
-    ``trans_a`` and ``trans_b`` say what op is: the identity (N), the transpose (T) or the conjugate transpose (C). op(a) is m x k,
-    op(b) is k x n, ``c`` and ``out`` are m x n; or all are stacks of such matrices. Types, ``dtype``, ``precision`` and ``device`` are as
-    for ``matmul``; ``c`` and ``out`` have the dtype of the result. ``alpha`` and ``beta`` are real numbers; they may be complex for
-    complex matrices, and are whole numbers for int8. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a`` and ``b`` are not.
-    The result goes to ``out``, which may be ``c`` itself; without ``out`` it goes to a new row-major array, and ``c`` is not changed.
+    ``trans_a`` and ``trans_b`` say what op is: the identity (N), the transpose (T) or the conjugate transpose (C). op(a) is m x k, op(b) is
+    k x n, ``c`` and ``out`` are m x n; or all are stacks of such matrices. Types, ``dtype``, ``precision`` and ``device`` are as for
+    ``matmul``; ``c`` and ``out`` have the dtype of the result. ``alpha`` and ``beta`` are real numbers; they may be complex for complex
+    matrices, and must be integers for int8. If ``beta`` is 0, ``c`` is not read; if ``alpha`` is 0, ``a`` and ``b`` are not. The result
+    goes to ``out``, which may be ``c`` itself; without ``out`` it goes to a new row-major array, and ``c`` is not changed.
 
-    One product of real matrices, or of an even stack of them and one ``b``, may have an epilogue, computed in the same launch:
+    One product of real matrices, or of an evenly spaced stack of them and one ``b``, may have an epilogue, computed in the same launch:
     ``activation(scale_a * scale_b * alpha * op(a) @ op(b) + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b``
-    (n,), or each is one number; for floats of eight bits scales may be m x q and q x n, q = ceil(k / 128). They are float32, for float64
-    matrices float64; a bias may have a result's type of 16 bits. ``"reproducible"`` takes a bias and ReLU only.
+    (n,), or each is one number; for eight-bit floats the scales may be m x q and q x n with q = ceil(k / 128). They are float32, or float64
+    for float64 matrices; a bias may also have the dtype of a 16-bit result. ``"reproducible"`` supports only a bias and ReLU.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
@@ -153,7 +153,7 @@ def gemm(
 
 @cache
 def _converted() -> Any:
-    """The module that converts small operands for NumPy, without the one below."""
+    """The module that converts small operands for NumPy; it does not import the one below."""
     from portatile.runtime.host import numpy_converted
 
     return numpy_converted

@@ -65,7 +65,8 @@ def mri_fhd(
 ) -> tuple[Array, Array]:
     """(F_r, F_i): the sum over samples of conj(phi) d exp(2 pi i (kx x + ky y + kz z)) at every voxel, F^H d.
 
-    As ``mri_q``, with the data ``d_r`` and ``d_i``, float32 vectors over the samples; where d is phi it is Q. Errors are the same too.
+    As ``mri_q``, with the data ``d_r`` and ``d_i``, float32 vectors over the samples; if d equals phi, the result is Q. Errors are the
+    same, too.
 
     Examples:
         >>> import numpy as np, portatile
@@ -95,17 +96,19 @@ def _plan(call: RoutineCall) -> Planned:
     for group, first in ((_SAMPLES, "kx"), (_VOXELS, "x")):
         for name in group:
             if name in stored and stored[name].rows != stored[first].rows:
-                raise ArgumentError(f"{name} has {stored[name].rows} elements and {first} has {stored[first].rows}; they must be as many")
+                raise ArgumentError(
+                    f"{name} has {stored[name].rows} elements and {first} has {stored[first].rows}; they must have equally many"
+                )
     count, size = stored["kx"].rows, stored["x"].rows
     image: Any = outputs.new(call.arrays[-len(_VOXELS)], (2, size))
-    if kind == "q":  # the weights are phi's alone: no d is read
+    if kind == "q":  # the weights depend on phi alone: d is not read
         stored |= {name: stored["phi_r"]._replace(array=stored["phi_r"].array[:0], rows=0, read=False) for name in ("d_r", "d_i")}
     operands = *(stored[name] for name in (*_SAMPLES, *_VOXELS)), matrix(image, "image").read_if(False)
     return Planned(image, [Request("mri", (count, size), (kind,), operands, image, call.device)])
 
 
 def _vector(array: Any, name: str) -> Matrix:
-    """A vector as a matrix of one column, whose rows lie its stride apart."""
+    """A vector as a matrix of one column, whose rows are the vector's stride apart."""
     if not known(array):
         raise unknown(array, name)
     if len(array.shape) != 1:
@@ -113,7 +116,7 @@ def _vector(array: Any, name: str) -> Matrix:
     checks.check_single(array, name)
     if isinstance(array, np.ndarray) and array.size > 1 and array.strides[0] < array.itemsize:
         raise ArgumentError(
-            f"{name} has a stride of {array.strides[0]} bytes; its elements must lie apart, one after another: "
+            f"{name} has a stride of {array.strides[0]} bytes; its elements must not overlap, and be in ascending order: "
             f"copy it, for example with numpy.ascontiguousarray({name})"
         )
     column = matrix(array[:, None], name)

@@ -1,4 +1,4 @@
-"""How matmul and gemm compute on a device: plans of their calls, on matrices and stacks, and what NumPy converts first."""
+"""How matmul and gemm compute on a device: plans of their calls, on matrices and stacks, and the operands that NumPy converts first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from portatile.workloads import precisions
 
 
 def matmul(a: Array, b: Array, out: Array | None, dtype: Any, precision: Precision | None, device: Selector | None) -> Array:
-    """``routines.gemm.matmul`` of what NumPy and the replays have left."""
+    """``routines.gemm.matmul`` for calls that neither NumPy nor the replays have computed."""
     if dtype is None and precision is None and device is None and host_tensors.is_host_tensor(a):
         return cast(Array, host_tensors.through(_of_arrays, a, b, out))
     if dtype is None and precision is None:
@@ -37,7 +37,7 @@ def matmul(a: Array, b: Array, out: Array | None, dtype: Any, precision: Precisi
 
 
 def _of_arrays(a: Any, b: Any, out: Any) -> Any:
-    """``matmul`` of the arrays behind CPU tensors."""
+    """``matmul`` of the arrays over CPU tensors."""
     product = numpy_products.product(a, b, out) if type(a) is type(b) is np.ndarray else None
     if product is None:
         product = numpy_converted.product(a, b, out)
@@ -45,7 +45,7 @@ def _of_arrays(a: Any, b: Any, out: Any) -> Any:
 
 
 def factors(alpha: Any, beta: Any) -> tuple[complex, complex]:
-    """The factors of ``gemm``; raises ArgumentError for what is no number."""
+    """The factors of ``gemm``; raises ArgumentError for what is not a number."""
     return checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
 
 
@@ -58,7 +58,7 @@ def gemm(
     out: Any,
     device: Selector | None,
 ) -> Any:
-    """``routines.gemm.gemm`` of what ``numpy_products`` and the replays have left, without an epilogue."""
+    """``routines.gemm.gemm`` without an epilogue, for calls that neither ``numpy_products`` nor the replays have computed."""
     if dtype is None and precision is None and device is None and host_tensors.is_host_tensor(arrays[0]):
         a, b, c = arrays if len(arrays) == 3 else (*arrays, None)
         return host_tensors.through(partial(_scaled_of_arrays, factors, trans), a, b, c, out)
@@ -68,7 +68,7 @@ def gemm(
 
 
 def _scaled_of_arrays(factors: tuple[complex, complex], trans: tuple[str, str], a: Any, b: Any, c: Any, out: Any) -> Any:
-    """``gemm`` of the arrays behind CPU tensors."""
+    """``gemm`` of the arrays over CPU tensors."""
     product = numpy_products.scaled(a, b, c, factors, trans, out) if type(a) is type(b) is np.ndarray else None
     return gemm((a, b) if c is None else (a, b, c), factors, trans, None, None, out, None) if product is None else product
 
@@ -81,7 +81,7 @@ def with_epilogue(
     out: Any,
     device: Selector | None,
 ) -> Any:
-    """``routines.gemm.gemm`` with an epilogue, of which the caller ``asked`` for a bias, scales, an activation, a dtype and a precision."""
+    """``routines.gemm.gemm`` with an epilogue; ``asked`` holds the bias, scales, activation, dtype and precision."""
     bias, scale_a, scale_b, activation, dtype, precision = asked
     result_type = None if dtype is None else named(dtype)
     epilogue = fused.Epilogue(bias, scale_a, scale_b, activation, result_type, checks.precision(precision))
@@ -89,7 +89,7 @@ def with_epilogue(
 
 
 def _options(trans: tuple[str, str], factors: tuple[complex, complex], dtype: Any, precision: Precision | None) -> tuple[Any, ...]:
-    """The options of a call of ``gemm``, of which most have only the transpositions."""
+    """The options of a call of ``gemm``; those after the transpositions are omitted if they have their defaults."""
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
     if dtype is None and precision is None and not complex_factors:
         return trans
@@ -97,7 +97,7 @@ def _options(trans: tuple[str, str], factors: tuple[complex, complex], dtype: An
 
 
 def _plan_product(call: RoutineCall) -> Planned | Converted:
-    """The plan of ``matmul``: as ``_plan`` for matrices that kernels read, else converted to such matrices by NumPy's rules."""
+    """The plan of ``matmul``: as ``_plan`` for matrices that kernels can read, else converted to such matrices by NumPy's rules."""
     a, b = call.arrays
     converted = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
     return (
@@ -135,7 +135,7 @@ def _one_product(call: RoutineCall, dtype: str | None) -> stacks.StackedProducts
 
 
 def _request(call: RoutineCall, product: StackedProduct, result: Any, begin: outputs.InitialContent | None, precision: str) -> Request:
-    """The request for one launch: a product, or several that lie evenly in memory. Raises ArgumentError for factors of another type."""
+    """The request for one launch: one product, or an evenly spaced batch. Raises ArgumentError for factors that do not suit the dtype."""
     alpha, beta = call.factors
     dtype = dtypes.product_name(name_of(product.a.array.dtype), name_of(product.c.array.dtype))
     checks.check_factors(call.factors, dtypes.product(dtype).scalar)
@@ -166,10 +166,10 @@ def _shape(operands: Mapping[str, Any], trans: tuple[str, str]) -> tuple[int, in
 
 
 def _goes_one_by_one(a: Any, b: Any, precision: str) -> bool:
-    """Whether a precision computes the products of two stacks one by one, each by its own request."""
+    """Whether products of two stacks are computed one by one in this precision, each by its own request."""
     return precisions.one_by_one(precision, name_of(a.dtype), prod(a.shape[-2:]) * max(b.shape[-2:]))
 
 
 _RECORDER = Recorder(("alpha", "beta"), product=True, replays=replays_of("gemm"))
-# matmul's, which does not take the same arrays in the same way
+# matmul has its own recorder, because it accepts other arrays than gemm
 _PRODUCTS = Recorder(("alpha", "beta"), product=True, replays=replays_of("matmul"))

@@ -1,5 +1,6 @@
-"""Level-3 routines on stacks of matrices, of operands that broadcast as NumPy's do: small ones together, large ones each alone; and on
-vectors.
+"""Level-3 routines on stacks of matrices, whose operands broadcast as NumPy's do, and on vectors.
+
+Small matrices of a stack are computed together, large ones one by one. A vector becomes a matrix of one column or row.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from portatile.runtime.repeated.recorded import Converted, Planned
 from portatile.runtime.request import RoutineCall
 
 SMALL, SMALL_FOR_GPU = 128, 512
-"""The order up to which matrices go together, as one block: then a launch costs more than the zeros that are multiplied; on a GPU whose
-products skip zeros one such matrix keeps few multiprocessors busy.
+"""The order up to which the matrices of a stack are computed together, each as one block: there a launch costs more than multiplying the
+zeros. On a GPU whose products skip zeros the limit is higher, since one such matrix keeps few multiprocessors busy.
 """
 
 Plan = Callable[[RoutineCall, Any], Planned]
-"""The plan of one matrix; its result goes to the array that is given beside the call, if any, to one of its own or to ``out`` otherwise."""
+"""The plan of one matrix; its result goes to the array that is passed beside the call, if any, else to ``out`` or a new array."""
 
 
 class Stacks(NamedTuple):
-    """The operands of a call as stacks, by name, the ``batch`` that they broadcast to, the ``result``, and this as a stack, ``target``."""
+    """The operands of a call as stacks, by name, their common ``batch`` shape, the ``result``, and the result as a stack, ``target``."""
 
     given: Mapping[str, Any]
     batch: tuple[int, ...]
@@ -39,7 +40,7 @@ class Stacks(NamedTuple):
 
 
 def checked(call: RoutineCall, names: tuple[str, ...], shape: Callable[[Mapping[str, Any]], tuple[int, int]]) -> Stacks:
-    """The stacks of a call, whose arrays have these names; ``shape`` gives that of a result's matrices from them.
+    """The stacks of a call, whose arrays have these names; ``shape`` gives the shape of each result matrix from them.
 
     Raises ArgumentError for what does not fit.
     """
@@ -55,17 +56,17 @@ def checked(call: RoutineCall, names: tuple[str, ...], shape: Callable[[Mapping[
     if prod(shape_of_stack):
         _check_apart(target, given)
         return Stacks(given, batch, result, target)
-    for name, array in given.items():  # of which nothing is planned, and so nothing else checked
+    for name, array in given.items():  # nothing is planned for an empty batch, so nothing else checks these
         if array.dtype != target.dtype:
             raise ArgumentError(f"{name} is {array.dtype} and the output {target.dtype}; convert one of them")
     return Stacks(given, batch, result, target)
 
 
 def parts(checked_stacks: Stacks, order: int, most: int, read: tuple[str, ...], begins: str = "") -> list[list[Matrix]] | None:
-    """The operands ``read`` and the target as even stacks, which a launch takes together; None where each matrix goes alone.
+    """The operands ``read`` and the target as evenly spaced stacks, each processed by one launch; None where each matrix is computed alone.
 
-    So do matrices of an ``order`` above ``most`` (on NVIDIA's GPUs SMALL_FOR_GPU), of several dtypes, and those where the copy of
-    ``begins``, with which the target begins, needs more than one.
+    That is so for matrices of an ``order`` above ``most`` (on NVIDIA's GPUs SMALL_FOR_GPU), for several dtypes, and where the initial copy
+    of the operand ``begins`` into the target would need more than one copy.
     """
     target = checked_stacks.target
     if isinstance(target, Buffer) and target.device.info.nvidia:
@@ -106,7 +107,7 @@ def each(plan: Plan, call: RoutineCall, checked_stacks: Stacks) -> Planned:
 
 
 def _matrix(stack: Any, index: tuple[int, ...], owner: Any) -> Any:
-    """The matrix at ``index`` of the batch that ``stack`` is broadcast to; where memory has addresses, in memory that begins with it."""
+    """The matrix at ``index`` of the batch to which ``stack`` is broadcast; where memory has addresses, in memory that begins there."""
     own = stack.shape[:-2]
     matrix = stack[tuple(0 if size == 1 else at for size, at in zip(own, index[len(index) - len(own) :], strict=True))]
     if not isinstance(matrix, Buffer) or not matrix.device.info.can.addresses:
@@ -117,9 +118,9 @@ def _matrix(stack: Any, index: tuple[int, ...], owner: Any) -> Any:
 
 
 def _check_apart(target: Any, operands: Mapping[str, Any]) -> None:
-    """Raise ArgumentError where an output lies over itself, or over an operand without being it."""
+    """Raise ArgumentError if an output overlaps itself, or an operand without being that operand."""
     if overlaps_itself(target.shape, target.strides, target.dtype.itemsize):
-        raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
+        raise ArgumentError("out overlaps itself: several of its elements share memory; pass an array of its own")
     for name, array in operands.items():
         if not in_one_place(array, target) and _may_share_memory(array, target):
             raise ArgumentError(f"the output overlaps {name} without being {name}; pass an output of its own, or a copy of {name}")
@@ -145,7 +146,7 @@ def _may_share_memory(array: Any, other: Any) -> bool:
 
 
 def _extent(array: Buffer) -> tuple[object, int, int]:
-    """The memory that a Buffer lies in, None for the one space of addresses, and its first and last byte there."""
+    """The memory that holds a Buffer (None for the common address space), and its first and last byte there."""
     handle = array.memory.handle
     base = handle if isinstance(handle, int) else 0
     low, high = span(array.shape, array.strides, array.dtype.itemsize)
@@ -153,9 +154,9 @@ def _extent(array: Buffer) -> tuple[object, int, int]:
 
 
 def as_matrix(plan: Callable[[RoutineCall], Planned | Converted], call: RoutineCall, place: int) -> Converted:
-    """A call whose last array is a vector, which stands as a matrix of one column (``place`` -1) or one row (-2).
+    """A call whose last array is a vector, which becomes a matrix of one column (``place`` -1) or one row (-2).
 
-    Raises ArgumentError where it, or ``out``, is no array that the routines know.
+    Raises ArgumentError if the vector, or ``out``, is not an array that the routines accept.
     """
     *others, vector = call.arrays
     out = call.out
@@ -174,9 +175,9 @@ def as_matrix(plan: Callable[[RoutineCall], Planned | Converted], call: RoutineC
 
 
 def as_tall(plan: Callable[[RoutineCall], Planned], call: RoutineCall) -> Converted | None:
-    """A call whose arrays but the first are stacks, all times that one matrix from the right, as one of taller matrices.
+    """A call whose arrays but the first are stacks, all multiplied by that single matrix from the right, as a call of taller matrices.
 
-    None where they do not lie as such.
+    None where their memory layout does not allow that.
     """
     first, *rest = call.arrays
     stack = rest[0]

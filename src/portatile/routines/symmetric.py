@@ -1,4 +1,4 @@
-"""symm, syrk, syr2k and hemm, herk, her2k: products with a symmetric or Hermitian matrix, and sums of products that are such."""
+"""symm, syrk, syr2k and hemm, herk, her2k: products with symmetric or Hermitian matrices, and updates that give such a matrix."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def symm(
 ) -> Array:
     """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
 
-    ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
-    result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``, stacks too.
+    ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The result goes
+    to ``out``, which may be ``c``; without ``out`` to a new row-major array. Everything else, including stacks, is as for ``gemm``.
     ``precision`` is that of the product: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
-    All arrays are of one dtype: float32, float64, complex64 or complex128. Raises ArgumentError for shapes, dtypes or options that do not
-    fit together, DeviceNotFoundError for an unknown device.
+    All arrays have the same dtype: float32, float64, complex64 or complex128. Raises ArgumentError for shapes, dtypes or options that do
+    not fit together, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -69,7 +69,7 @@ def hemm(
     precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """``symm`` for a Hermitian ``a``, as BLAS's HEMM: imaginary parts on its diagonal are not used. Of real matrices it is ``symm``.
+    """``symm`` for a Hermitian ``a``, as BLAS's HEMM: imaginary parts of its diagonal are ignored. For real matrices it is ``symm``.
 
     Arguments, shapes, dtypes and errors are as for ``symm``.
 
@@ -97,12 +97,12 @@ def syrk(
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: ``trans`` says what op is, as for ``gemm``.
 
-    op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
-    ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``, stacks
-    too. ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+    op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle is not changed. Without
+    ``out`` it goes to a new array, whose other triangle is that of ``c``, or zero if ``beta`` is 0. Everything else, including stacks, is
+    as for ``gemm``. ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
-    All arrays are of one dtype: float32, float64, complex64 or complex128. Raises ArgumentError for shapes, dtypes or options that do not
-    fit together, DeviceNotFoundError for an unknown device.
+    All arrays have the same dtype: float32, float64, complex64 or complex128. Raises ArgumentError for shapes, dtypes or options that do
+    not fit together, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -125,10 +125,10 @@ def herk(
     precision: Precision | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """The triangle ``uplo`` of ``alpha op(a) op(a)^H + beta c`` with real factors, as BLAS's HERK; the rest is as for ``syrk``.
+    """The triangle ``uplo`` of ``alpha op(a) op(a)^H + beta c`` with real factors, as BLAS's HERK; everything else is as for ``syrk``.
 
-    The diagonal of the result is real; imaginary parts on the diagonal of ``c`` are not used. Of real matrices it is ``syrk``.
-    Shapes, dtypes and errors are as for ``syrk``.
+    The diagonal of the result is real; imaginary parts of the diagonal of ``c`` are ignored. For real matrices it is ``syrk``. Shapes,
+    dtypes and errors are as for ``syrk``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -180,7 +180,7 @@ def her2k(
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^H + conj(alpha) op(b) op(a)^H + beta c``, as BLAS's HER2K; ``beta`` is real.
 
-    The diagonal is as for ``herk``. Shapes, dtypes and errors are as for ``syr2k``. Of real matrices it is ``syr2k``.
+    The diagonal is as for ``herk``. Shapes, dtypes and errors are as for ``syr2k``. For real matrices it is ``syr2k``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -202,7 +202,7 @@ def _run(
     out: Any,
     device: Selector | None,
 ) -> Any:
-    """The result of a call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta."""
+    """The result of a call with the arrays ``factors``, and ``c`` if it is not None; ``scalars`` are alpha and beta."""
     if not type(scalars[0]) is type(scalars[1]) is float:
         scalars = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
     options = (*letters, "" if precision is None else checked(precision))
@@ -222,7 +222,7 @@ def _plan_symm(call: RoutineCall) -> Planned | Converted:
 
 
 def _plan_symm_together(call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
-    """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
+    """A request for each evenly spaced part of stacks of small matrices; None where each matrix is computed alone."""
     begins = _begins(call, checked_stacks)
     parts = (
         None if begins is None else stacked.parts(checked_stacks, checked_stacks.given["a"].shape[-1], stacked.SMALL, ("a", "b"), begins)
@@ -238,8 +238,8 @@ def _plan_symm_together(call: RoutineCall, checked_stacks: Stacks) -> Planned | 
 
 
 def _begins(call: RoutineCall, checked_stacks: Stacks) -> str | None:
-    """The name of the stack with which the result of a call begins, empty if there is none; None where matrices go one by one: where it
-    is missing, and in another precision.
+    """The name of the stack that holds the initial values of a call's result, empty if there is none; None where matrices are computed one
+    by one, because that stack is missing or another precision is asked for.
     """
     if call.options[-1]:
         return None
@@ -260,7 +260,7 @@ def _plan_one_symm(call: RoutineCall, destination: Any = None) -> Planned:
 
 
 def _check_symm(call: RoutineCall, a: Matrix, b: Matrix) -> None:
-    """Raise ArgumentError for options that there are not, and matrices that do not fit each other."""
+    """Raise ArgumentError for unknown options, and for matrices that do not fit together."""
     side, uplo, *_ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
     check_factors(call.factors, name_of(b.array.dtype))
@@ -273,7 +273,7 @@ def _symm(call: RoutineCall, operands: tuple[Matrix, ...], result: Any, begin: I
     (alpha, beta), (side, uplo, mirror, precision_asked) = call.factors, call.options
     a, b, c = operands
     m, n = b.shape
-    if a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows, of a Hermitian one its conjugate
+    if a.transposed:  # its rows are the columns of the other triangle; of a Hermitian matrix, the conjugate of that
         uplo, mirror = OTHER[uplo], _CONJUGATE[mirror]
     if c.transposed:  # C^T = alpha B^T A^T + beta C^T
         side, m, n, b, mirror = OPPOSITE[side], n, m, b.flipped(), _CONJUGATE[mirror]
@@ -285,7 +285,7 @@ def _symm(call: RoutineCall, operands: tuple[Matrix, ...], result: Any, begin: I
 
 
 def _named(workload: str, output: Matrix, sizes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    """The workload and sizes of a problem, or of a stack of them."""
+    """The workload and sizes of a problem, or of a stack of such problems."""
     return (workload, sizes) if output.number == 1 else (f"{workload}_batched", (output.number, *sizes))
 
 
@@ -306,14 +306,14 @@ def _plan_update(workload: str, names: tuple[str, ...], call: RoutineCall) -> Pl
 
 
 def _plan_updates_together(workload: str, names: tuple[str, ...], call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
-    """A request for each evenly spaced part of stacks of small matrices; None where each goes alone."""
+    """A request for each evenly spaced part of stacks of small matrices; None where each matrix is computed alone."""
     begins, target = _begins(call, checked_stacks), checked_stacks.target
     parts = None if begins is None else stacked.parts(checked_stacks, target.shape[-1], stacked.SMALL, names, begins)
-    if parts is None or (begins and call.out is not None and not isinstance(target, np.ndarray)):  # a part of each row is copied then
+    if parts is None or (begins and call.out is not None and not isinstance(target, np.ndarray)):  # a part of each row would be copied
         return None
     factors = [_factors(workload, call, dict(zip(names, part, strict=False))) for part in parts]
     begin = stacks.copying(checked_stacks.given["c"], target) if begins else None
-    if begin is not None and call.out is not None:  # the other triangle of out stays as it is
+    if begin is not None and call.out is not None:  # the other triangle of out is not changed
         begin = begin._replace(triangle=call.options[0])
     elif call.out is None and not begins:
         begin = InitialContent(target)
@@ -335,25 +335,25 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: RoutineCall, d
     result, stored_c, begin = outputs.receiving(out if destination is None else destination, (n, n), arrays["a"], stored, c, beta)
     if out is None and beta == 0:
         begin = InitialContent(stored_c.array)
-    elif out is not None and begin is not None:  # the other triangle of out stays as it is
+    elif out is not None and begin is not None:  # the other triangle of out is not changed
         flipped = stored_c.on_device and stored_c.transposed
         begin = begin._replace(triangle=OTHER[uplo] if flipped else uplo)
     return Planned(result, [_update(workload, call, stored, stored_c, result, begin)])
 
 
 def _factors(workload: str, call: RoutineCall, factors: Mapping[str, Matrix]) -> dict[str, Matrix]:
-    """op of the matrices of an update, by name; raises ArgumentError for those and for factors that do not fit."""
+    """op of the matrices of an update, by name; raises ArgumentError for matrices and factors that do not fit."""
     stored = {name: op(matrix, call.options[1], "trans") for name, matrix in factors.items()}
     first, (alpha, beta) = stored["a"], call.factors
     check_factors(call.factors, name_of(first.array.dtype))
     if call.options[2] == "C":
         for name, value in (("alpha", 0.0 if len(factors) > 1 else alpha), ("beta", beta)):
             if type(value) is complex:
-                raise ArgumentError(f"{name}={value!r} is no real number; a Hermitian update takes a real one, {workload} any")
+                raise ArgumentError(f"{name}={value!r} is not a real number; a Hermitian update takes a real one, {workload} any")
     for name, matrix in stored.items():
         matrices.check_alike(first, matrix)
         if matrix.shape != first.shape:
-            raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {first.shape}; {workload} needs two of one shape")
+            raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {first.shape}; {workload} needs equal shapes")
     return stored
 
 
@@ -363,7 +363,7 @@ def _update(
     """The request for a triangle of ``c`` from the factors ``stored``, or for those of stacks."""
     (alpha, beta), (uplo, _, mirror, precision_asked) = call.factors, call.options
     n, k = stored["a"].shape
-    if c.transposed:  # the transpose of what is symmetric: the other triangle; of what is Hermitian its conjugate
+    if c.transposed:  # the transpose of a symmetric result is its other triangle; of a Hermitian one, the conjugate of that
         uplo = OTHER[uplo]
         if mirror == "C" and c.array.dtype.kind == "c":
             stored = {name: matrix._replace(conjugated=not matrix.conjugated) for name, matrix in stored.items()}

@@ -1,4 +1,4 @@
-"""trmm and trsm: a triangular matrix, or its inverse, times another one, on the arrays that gemm takes."""
+"""trmm and trsm: a triangular matrix, or its inverse, times another matrix, on the arrays that gemm takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from portatile.runtime.repeated.recorded import Converted, Planned, Recorder
 from portatile.runtime.request import Request, RoutineCall
 
 _OF_SOLUTIONS = get_args(SolvePrecision)
-_SMALL = {"triangular": 256, "trmm": stacked.SMALL}  # the orders up to which the triangles of a stack go together
+_SMALL = {"triangular": 256, "trmm": stacked.SMALL}  # the orders up to which the triangles of a stack are computed together
 
 
 def trmm(
@@ -72,17 +72,17 @@ def trsm(
 ) -> Array:
     """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
 
-    - ``a`` is square, of order m (side L) or n (side R). Only its triangle ``uplo`` (L or U) is read, with ``diag`` U without the diagonal,
-      which counts as ones. ``trans`` says what op is, as for ``gemm``.
+    - ``a`` is square, of order m (side L) or n (side R). Only its triangle ``uplo`` (L or U) is read; with ``diag`` U its diagonal is not
+      read, and taken to be ones. ``trans`` says what op is, as for ``gemm``.
     - ``b`` and the solution are m x n. ``b`` may also be a vector: a column (side L) or a row. Stacks broadcast as NumPy's do.
     - The solution goes to ``out``, which may be ``b``; without ``out`` to a new row-major array.
-    - All arrays are of one dtype: float32, float64, complex64 or complex128.
+    - All arrays have the same dtype: float32, float64, complex64 or complex128.
 
-    A zero on the diagonal gives infinities or NaN, as in BLAS. With them, or with those in ``b``, neighbouring rows (side L) or columns
-    may be NaN where BLAS has a number or an infinity, because diagonal blocks are inverted and their zeros multiplied.
+    A zero on the diagonal gives infinities or NaN, as in BLAS. These, and infinities or NaN in ``b``, may turn neighbouring rows (side L)
+    or columns into NaN where BLAS has a number or an infinity, because diagonal blocks are inverted and their zeros multiplied.
 
-    ``precision`` is that of the products beside the diagonal blocks, which are solved natively: ``"tf32"``, ``"3m"`` or ``"emulated"``,
-    as for ``matmul``. With it each matrix of a stack is solved for by itself.
+    ``precision`` is that of the products outside of the diagonal blocks, which are solved natively: ``"tf32"``, ``"3m"`` or ``"emulated"``,
+    as for ``matmul``. With it the matrices of a stack are solved for one by one.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
@@ -114,8 +114,8 @@ def _plan(workload: str, call: RoutineCall) -> Planned | Converted:
 
 
 def _plan_together(workload: str, call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
-    """A request for each evenly spaced part of stacks of small triangles; None where each matrix goes alone."""
-    if call.options[-1]:  # in another precision each matrix goes alone
+    """A request for each evenly spaced part of stacks of small triangles; None where each matrix is computed alone."""
+    if call.options[-1]:  # in another precision each matrix is computed alone
         return None
     apart = _plan_together_out_of_place(workload, call, checked_stacks)
     if apart is not None:
@@ -160,12 +160,12 @@ def _plan_one(workload: str, call: RoutineCall, made: Any = None) -> Planned:
 
 
 def _out_of_place(b: Matrix, c: Matrix) -> bool:
-    """Whether kernels may read ``b`` and write ``c``: both lie on a device, in the same order, and apart. Else ``b`` is copied to ``c``."""
+    """Whether kernels may read ``b`` and write ``c``: on one device, in the same order, without overlap. Else ``b`` is copied to ``c``."""
     return b.on_device and c.on_device and b.transposed == c.transposed and not outputs.overlap(b, c)
 
 
 def _check(call: RoutineCall, a: Matrix, b: Matrix) -> None:
-    """Raise ArgumentError for unknown options, and for matrices that do not fit each other."""
+    """Raise ArgumentError for unknown options, and for matrices that do not fit together."""
     side, uplo, trans, diag, _ = call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     check_factors(call.factors, name_of(b.array.dtype))
@@ -176,7 +176,7 @@ def _check(call: RoutineCall, a: Matrix, b: Matrix) -> None:
 def _request(
     workload: str, call: RoutineCall, a: Matrix, b: Matrix, result: Any, begin: InitialContent | None, source: Matrix | None = None
 ) -> Request:
-    """The request for a matrix ``b``, or a stack of them, over which the solution or product is written, or which is that of ``source``."""
+    """The request for a matrix ``b``, or a stack of them, which the result overwrites; with ``source``, that is read instead of ``b``."""
     (alpha,), (side, uplo, trans, diag, asked) = call.factors, call.options
     outputs.check_apart(b, a, "a")
     m, n = b.shape

@@ -1,4 +1,4 @@
-"""From a request to its launches: the first call prepares the problem, later calls of the same shapes find it again."""
+"""From a request to its launches: the first call prepares the problem, later calls with the same shapes reuse it."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from portatile.runtime.several_devices import at_once, several
 from portatile.workloads import precisions
 
 _MAX_REMEMBERED = 4096
-_LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # the fields of a Matrix that say how it lies in memory
+_LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # the fields of a Matrix that describe its memory layout
 _remembered: dict[tuple[object, ...], BoundProblem] = {}
 forgetting: list[Callable[[], None]] = []
-"""Functions of other modules with memos, which ``forget`` calls."""
+"""Functions of other modules with memos, called by ``forget``."""
 forgetting.append(at_once.forget)
-_preferences: dict[tuple[object, ...], Problem] = {}  # by problem and devices: to estimate its times takes milliseconds
+_preferences: dict[tuple[object, ...], Problem] = {}  # by problem and devices: estimating the times takes milliseconds
 forgetting.append(_preferences.clear)
-_devices: dict[object, Device] = {}  # by selector, or by what the environment selects
+_devices: dict[object, Device] = {}  # by selector, or by the selection of the environment
 
 
 def perform(request: Request) -> BoundProblem | None:
-    """Compute a request. With operands on the host this returns when the result is in the caller's array.
+    """Compute a request. With operands on the host, this returns when the result is in the caller's array.
 
-    With operands on a device it queues the work: on the current stream of the library that ``request.result`` belongs to, or on the
-    device's default queue. The prepared problem that ran is returned, so that a caller can run it again; None where there was more than
-    one (slabs, several devices).
+    With operands on a device, the work is queued on the current stream of the library that owns ``request.result``, or on the device's
+    default queue. The result is the prepared problem that ran, so that a caller can run it again; None where there was more than one
+    (slabs, several devices).
     """
     operands = request.operands
     bound = request.bound or _bound(request)
@@ -52,7 +52,7 @@ def perform(request: Request) -> BoundProblem | None:
     engine, prepared, names = bound
     if request.begin is not None:
         request.begin.put(_queue(engine.device, request.result))
-    if operands[-1].on_device:  # and then so do all that are read
+    if operands[-1].on_device:  # then all operands that are read are on the device, too
         memories = {name: stored.array.memory for name, stored in zip(names, operands, strict=True) if stored.on_device}
         launch(engine, prepared, memories, request.scalars, request.result)
     else:
@@ -61,7 +61,7 @@ def perform(request: Request) -> BoundProblem | None:
 
 
 def _bound(request: Request) -> BoundProblem | None:
-    """The prepared problem of a request, remembered by devices, sizes, options, types and layouts.
+    """The prepared problem of a request, memoised by devices, sizes, options, types and layouts.
 
     A problem that is too large for the device, or shared by several devices, is computed here; then the result is None.
     """
@@ -103,7 +103,7 @@ def _bound(request: Request) -> BoundProblem | None:
 
 
 def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem | None:
-    """Compute on all devices that are named. Where one of them alone does it, the result is that of ``_bound``, else None."""
+    """Compute on all selected devices. Where one of them should compute alone, the result is that of ``_bound`` for it, else None."""
     chosen = devices.several(selector)
     if len(chosen) == 1:
         return _bound(request._replace(selector=chosen[0].info.id))
@@ -113,7 +113,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem
     problem = _problem(request)
     matrices = dict(zip(problem.layout, request.operands, strict=True))
     participants = several.participants(chosen, problem, matrices)
-    if precisions.chosen_by_device(request.precision):  # as those prefer it that take part
+    if precisions.chosen_by_device(request.precision):  # the participants decide which precision is faster
         problem = _preferred_by(participants[0], problem)
     share_forecast = several.share_forecast(chosen, problem, matrices, participants)._replace(key=key)
     if alone := several.device_alone(share_forecast):
@@ -123,14 +123,14 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
         start(engine, prepared, operands, scalars, request.result)
         if request.operands[-1].on_device:
-            _queue(engine.device, request.result).finish()  # the caller times this function, and times must include the work
+            _queue(engine.device, request.result).finish()  # the caller times this function, so it has to include the work
 
     several.perform(share_forecast, matrices, request.scalars, compute)
     return None
 
 
 def parts_known(request: Request) -> Hashable:
-    """The key under which the parts are kept in which several devices shared such a call; None where there are none."""
+    """The key of the known parts in which several devices share such a call; None where no parts are known."""
     if not isinstance(request.selector, (list, tuple)) and request.selector != devices.EVERY:
         return None
     key = _kind(request, devices.several(request.selector))
@@ -138,9 +138,9 @@ def parts_known(request: Request) -> Hashable:
 
 
 def _kind(request: Request, chosen: Sequence[Device]) -> tuple[object, ...] | None:
-    """A key of calls on host arrays that these devices share in the same way; None for a call that has to be decided each time.
+    """The key of calls on host arrays that these devices share in the same way; None for a call whose split is decided each time.
 
-    Operands are packed on their way, so it does not matter how those on the host are aligned.
+    The alignment of host operands does not matter, because they are packed for the transfer.
     """
     operands = request.operands
     if request.begin is not None or any(stored.on_device for stored in operands):
@@ -152,7 +152,7 @@ def _kind(request: Request, chosen: Sequence[Device]) -> tuple[object, ...] | No
 
 
 def _begin_and_wait(request: Request, chosen: Sequence[Device]) -> None:
-    """Give the output its first values, and wait until all work on the operands is done, so that other devices may read them.
+    """Initialise the output, and wait for all pending work on the operands, so that other devices may read them.
 
     Raises ArgumentError where only some operands are on the host, UsageError where a stream is being captured into a graph.
     """
@@ -184,10 +184,10 @@ def _mixed(places: Collection[Device | None]) -> ArgumentError:
 def start(
     engine: Engine, prepared: LoadedPlan, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
 ) -> Mapping[str, Memory]:
-    """Run a prepared problem on ``operands`` (by name, the output last), wherever they lie; with an output on the host, wait for it.
+    """Run a prepared problem on ``operands`` (by name, the output last), wherever they lie; waits if the output is on the host.
 
-    If kernels reach all operands in the host's own memory, and the device keeps that mapping, returns the memory by name, so that the
-    next call on the same arrays can skip the look-up; else an empty mapping.
+    If kernels access all operands directly in host memory, and the device keeps that mapping, returns the memory by name, so that the next
+    call on the same arrays can skip the look-up; else an empty mapping.
     """
     if not prepared.executable.plan.steps:
         return {}
@@ -220,7 +220,7 @@ def launch(engine: Engine, prepared: LoadedPlan, operands: Mapping[str, Memory],
 
 
 def forget() -> None:
-    """Drop all that is remembered, so that the next call uses new tuning results and a new default device."""
+    """Drop all memos, so that the next call uses new tuning results and a new default device."""
     forget_engines()
     scratch.forget()
     _remembered.clear()
@@ -230,14 +230,14 @@ def forget() -> None:
 
 
 def assembled(engine: Engine, key: Hashable, make: Callable[[], Plan], result: Any, what: str) -> LoadedPlan:
-    """``Engine.assembled`` for work on the stream of ``result``; raises UsageError where that is captured and the plan is new."""
+    """``Engine.assembled`` for work on the stream of ``result``; raises UsageError if that is being captured and the plan is not loaded."""
     if not engine.knows(key):
         refuse_new(engine.device, result, what)
     return engine.assembled(key, make)
 
 
 def constant(device: Device, array: NDArray[Any], result: Any) -> Buffer:
-    """``Scratch.constant`` for work on the stream of ``result``; raises UsageError where that is captured and the constant is new."""
+    """``Scratch.constant`` for work on the stream of ``result``; raises UsageError if that is being captured and the constant is new."""
     kept = scratch.scratch(device)
     if not kept.has(array):
         refuse_new(device, result, f"a filter of {array.shape[-1]} taps")
@@ -245,18 +245,18 @@ def constant(device: Device, array: NDArray[Any], result: Any) -> Buffer:
 
 
 def refuse_new(device: Device, result: Any, what: str) -> None:
-    """Raise UsageError while the stream of ``result`` is captured into a graph: drivers refuse to load, allocate and wait then."""
+    """Raise UsageError while the stream of ``result`` is being captured: drivers refuse to load, allocate and wait then."""
     if capturing(device, result):
         raise UsageError(f"{what} was not called before this capture: call it once before, which compiles and loads it")
 
 
 def capturing(device: Device, result: Any) -> bool:
-    """Whether what is queued for ``result`` goes into a graph that its library captures."""
+    """Whether work queued for ``result`` is being captured into a graph by its library."""
     return not isinstance(result, np.ndarray) and _queue(device, result).capturing
 
 
 def _preferred(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> Problem:
-    """``precisions.preferred``, unless its workspace alone would have the problem cut into slabs."""
+    """``precisions.preferred``, unless the workspace of the preferred problem alone would force it to be cut into slabs."""
     preferred = _preferred_by([engine.device], problem)
     if preferred is problem or operands[-1].on_device:
         return preferred
@@ -264,7 +264,7 @@ def _preferred(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -
 
 
 def _preferred_by(participants: Sequence[Device], problem: Problem) -> Problem:
-    """``precisions.preferred`` by several devices; memoised."""
+    """``precisions.preferred`` for several devices; memoised."""
     key = problem.key, *((device.info.id, device.generation) for device in participants)
     found = _preferences.get(key)
     if found is None:
@@ -275,8 +275,8 @@ def _preferred_by(participants: Sequence[Device], problem: Problem) -> Problem:
 
 
 def _prepared(engine: Engine, problem: Problem, request: Request, instead: Problem | None, again: bool) -> Prepared:
-    """The problem, compiled and loaded, and what is computed where there is no memory for its workspace; raises UsageError while the
-    caller's stream is captured. One that comes ``again`` may be timed first.
+    """The problem, compiled and loaded; ``instead`` is computed where there is no memory for its workspace. A repeated problem (``again``)
+    may be timed first. Raises UsageError while the caller's stream is being captured.
     """
     if request.operands[-1].on_device:
         sizes = " ".join(f"{name}={size}" for name, size in problem.sizes.items())
@@ -285,7 +285,7 @@ def _prepared(engine: Engine, problem: Problem, request: Request, instead: Probl
 
 
 def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> bool:
-    """Whether the operands, or they and the workspace, cannot all lie on the device at once."""
+    """Whether the operands, with or without the workspace, cannot all lie on the device at once."""
     nbytes = tuple(stored.extent * stored.array.itemsize for stored in operands)
     if memory_limit.too_large(engine.device, nbytes):
         return True
@@ -294,9 +294,9 @@ def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -
 
 
 def _device(request: Request) -> Device:
-    """The device of the operands that lie on one, else the one selected; raises ArgumentError for a conflict."""
+    """The device that holds the operands, else the selected one; raises ArgumentError for a conflict."""
     selector = request.selector
-    assert selector is None or isinstance(selector, str)  # several are dealt with before
+    assert selector is None or isinstance(selector, str)  # several devices were handled before
     places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
     device: Device | None = places[0]
     if places.count(device) < len(places):
@@ -314,14 +314,14 @@ def _selected(selector: str | None) -> Device:
 
 
 def _queue(device: Device, result: Any) -> Queue:
-    """The queue that the owner of ``result`` expects its work on."""
+    """The queue on which the library that owns ``result`` expects the work."""
     if isinstance(result, (np.ndarray, Buffer)):
         return device.default_queue()
     return engine_of(device).queue_of(caller_stream(result))
 
 
 def _problem(request: Request) -> Problem:
-    """The problem of a request: its sizes and options by name, with the layouts of its operands as they lie in memory."""
+    """The problem of a request: its sizes and options by name, with the memory layouts of its operands."""
     workload = workloads.get(request.workload)
     options = dict(zip((name for name in workload.options if name != "precision"), request.options, strict=True))
     operands = workload.operands_of(options)

@@ -1,4 +1,4 @@
-"""The record of one call of a routine, as it travels from the caller's arrays to the launch: first its arguments, then a computation."""
+"""The record of one call of a routine: first its arguments, then a computation on its way to the launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_SCALARS: Mapping[str, Any] = {}
 
 
 class RoutineCall(NamedTuple):
-    """The arguments of a call: arrays that are read, factors such as alpha, options such as transpositions, the output, and the device."""
+    """The arguments of a call: arrays that are read, factors such as alpha, options such as transpositions, the output and the device."""
 
     arrays: tuple[Any, ...]
     factors: tuple[Any, ...]
@@ -25,15 +25,15 @@ class RoutineCall(NamedTuple):
 
 
 class Request(NamedTuple):  # a tuple, because one is made for every call
-    """A computation, its operands, and the queue on which the caller's library expects the work.
+    """A computation, its operands, and the array whose library says on which stream the work is queued.
 
     - ``workload``: its name. ``sizes``, ``options`` and ``operands`` are in the order in which the workload declares them, the output last.
     - ``result``: the caller's array that the output belongs to. Its library says on which stream the work is queued.
     - ``selector``: the device, or several, for operands on the host.
     - ``scalars``: by name. ``precision``: the one that the caller asked for, empty for none.
-    - ``begin``: writes the values that the output begins with. It runs after all checks, so that a refused call leaves the output alone.
-    - ``bound``: what runs, if that is known already; else it is looked up.
-    - ``constants``: the places of operands that are the package's own arrays, which nobody writes.
+    - ``begin``: writes the initial values of the output. It runs after all checks, so that a refused call leaves the output unchanged.
+    - ``bound``: the prepared problem, if it is known already; otherwise it is looked up.
+    - ``constants``: indices of the operands that are the package's own arrays, which are never written.
     """
 
     workload: str

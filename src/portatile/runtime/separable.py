@@ -1,7 +1,7 @@
-"""The filters of a volume as one plan: settled once, and every further call is its launches and little else.
+"""The filters of a volume as one plan: prepared once, so that further calls cost little more than their launches.
 
-A GPU filters two axes in one launch, whose values between the filters stay in local memory, and the third in another; so four
-arrays' worth of memory goes through its memory instead of six. Elsewhere there are three launches, one for each axis.
+A GPU filters two axes in one launch, which keeps the intermediate values in local memory, and the third axis in another launch; so the
+volume is read and written twice instead of three times. Other devices use three launches, one for each axis.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from portatile.workloads.convolution2d import SPARE
 _KINDS = ("gpu",)  # devices that filter two axes at once
 _BANKS = ("single",)
 ELSEWHERE = (0, 128)
-"""The place of a temporary: where its first element lies, in elements, and its alignment in bytes."""
-_MOST = 2**15  # points of an axis, so that no device is asked for too many work-groups
+"""The place of a temporary: the offset of its first element, in elements, and its alignment in bytes."""
+_MOST = 2**15  # points of an axis, so that no launch exceeds a device's limit of work-groups
 
 
 class AxisPass(NamedTuple):  # a tuple, as Volume is: they are made and looked up for every call
-    """The filtering of an axis: its boundary, the number of taps and the first place, and the name of the operand that holds them."""
+    """The filtering of one axis: its boundary, the number of taps, the index of the first tap, and the name of the filter operand."""
 
     boundary: str
     taps: int
@@ -34,7 +34,7 @@ class AxisPass(NamedTuple):  # a tuple, as Volume is: they are made and looked u
 
 
 class Volume(NamedTuple):
-    """The volume that the passes read and write: ``shape``, and the first element of either Buffer in its memory, in elements."""
+    """The volume that the passes filter: its ``shape``, and where input (``psi``) and output begin in their memory, as in ``ELSEWHERE``."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -45,7 +45,7 @@ class Volume(NamedTuple):
 
     @property
     def nbytes(self) -> tuple[int, ...]:
-        """Bytes of what is there before the first of three passes and after each of them."""
+        """Bytes of the input of the first of three passes, and of the output of each pass."""
         result = self.made
         return tuple(ITEMSIZE[self.dtype] * prod((*self.shape[done:], *result[:done])) for done in range(len(result) + 1))
 
@@ -61,7 +61,7 @@ class _TooLargeError(Exception):
 
 @dataclass(frozen=True)
 class _Pass:
-    """One launch: from an array of the shape ``before`` to one of the shape ``after``, whose last axes it filtered."""
+    """One launch: filters ``axes`` of an array of shape ``before``, and stores them as the last axes of an array of shape ``after``."""
 
     axes: tuple[int, ...]
     before: tuple[int, ...]
@@ -71,7 +71,7 @@ class _Pass:
 def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any) -> LoadedPlan | None:
     """The launches of all passes of volumes that lie in one Buffer, from ``psi`` and the filters to ``out``, for ``result``'s stream.
 
-    None if more than ``most`` bytes lie between two passes.
+    None if the arrays between two passes take more than ``most`` bytes.
     """
 
     def make() -> Plan:
@@ -88,7 +88,7 @@ def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any
 
 
 def together(*plans: Plan) -> tuple[Temporary, ...]:
-    """The temporaries of plans that run one after another and share those of one name: the largest of each."""
+    """The temporaries of plans that run one after another and share temporaries by name: the largest of each name."""
     largest: dict[str, Temporary] = {}
     for temporary in chain.from_iterable(each.temporaries for each in plans):
         earlier = largest.get(temporary.name)
@@ -102,28 +102,29 @@ def between(volume: Volume, info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _passes(volume: Volume, info: DeviceInfo) -> list[_Pass]:
-    """The shapes that each pass reads and writes: the first axis is filtered and becomes the last."""
+    """The shapes that each pass reads and writes: a pass filters the first axes and makes them the last."""
     one_axis, two_axes = _pass(volume, 0, 1, volume.shape), _pass(volume, 0, 2, volume.shape)
     launches = [two_axes] if _at_once(volume, two_axes, info) else [one_axis, _pass(volume, 1, 1, one_axis.after)]
     return [*launches, _pass(volume, 2, 1, launches[-1].after)]
 
 
 def _pass(volume: Volume, axis: int, count: int, shape: tuple[int, ...]) -> _Pass:
-    """``count`` axes of the volume from ``axis`` on, which are the first of an array of that shape."""
+    """The pass that filters ``count`` axes of the volume from ``axis`` on, which are the first axes of an array of that shape."""
     axes = tuple(range(axis, axis + count))
     filtered = (n + _change(volume, at) for at, n in zip(axes, shape, strict=False))
     return _Pass(axes, shape, (*shape[count:], *filtered))
 
 
 def _change(volume: Volume, axis: int) -> int:
-    """The number of points by which the axis becomes longer."""
+    """The number of points by which filtering lengthens the axis."""
     along = volume.axes[axis]
     ends = max(along.taps - (1 if volume.bank == "single" else 2), 0)
     return {"grow": ends, "shrink": -ends}.get(along.boundary, 0)
 
 
 def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
-    """Whether two axes are filtered in one launch: where whole tiles and aligned rows make up for what a tile's neighbours do again.
+    """Whether two axes are filtered in one launch: where whole tiles and aligned rows outweigh the halo that neighbouring tiles compute
+    twice.
 
     Filter banks gain nothing by it: their outputs are stored one by one.
     """
@@ -143,7 +144,7 @@ def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
 
 
 def _problem(volume: Volume, launch: _Pass, source: tuple[int, int], target: tuple[int, int]) -> Problem:
-    """The pass as a problem; ``source`` and ``target`` are places, as of ``Volume``."""
+    """The pass as a problem; ``source`` and ``target`` are places as in ``Volume``."""
     along = volume.axes[launch.axes[0]]
     kinds = [volume.axes[axis].boundary for axis in launch.axes]
     filtered = launch.after[len(launch.after) - len(kinds) :]
@@ -160,7 +161,7 @@ def _problem(volume: Volume, launch: _Pass, source: tuple[int, int], target: tup
 
 
 def plan(engine: Engine, volume: Volume, ends: tuple[str, str] = ("psi", "out")) -> Plan:
-    """The passes' plans, each in the configuration known for it, one after another, between the memory of the names ``ends``."""
+    """The plans of all passes in their best known configurations, one after another; ``ends`` names the input and output memory."""
     steps: list[Launch] = []
     passes = _passes(volume, engine.device.info)
     names = (ends[0], *("first", "second")[: len(passes) - 1], ends[1])

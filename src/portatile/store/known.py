@@ -20,9 +20,9 @@ from portatile.user_warnings import warn
 def known_results() -> Callable[[str], Sequence[Trial]]:
     """A function that returns all tuned results of a workload: the leaders of the user's store, and the results in the package.
 
-    Times from two machines are not comparable, even for devices of the same name. So the package's results for a problem are left out
-    once the problem was tuned here; that tuning started from them. The store is read once for each workload, by any thread. A store
-    that cannot be used warns and counts as empty: it must not stop a computation.
+    Times from two machines are not comparable, even for devices of the same name. So the package's results for a problem are ignored once
+    the problem was tuned here; that tuning started from them. The store is read once for each workload, by any thread. A store that cannot
+    be used counts as empty, with a warning: it must not stop a computation.
     """
     memo: dict[str, Sequence[Trial]] = {}
     lock = threading.Lock()
@@ -32,7 +32,7 @@ def known_results() -> Callable[[str], Sequence[Trial]]:
         with lock:
             if workload not in memo:
                 own = list(leaders_of(place, workload))
-                tried = Counter(map(_place, own))  # a single trial is the default's, and no tuning
+                tried = Counter(map(_place, own))  # a single trial is that of the default, not of a tuning
                 memo[workload] = [*own, *(trial for trial in shipped(workload) if tried[_place(trial)] <= 1)]
             return memo[workload]
 
@@ -54,11 +54,11 @@ def shipped(workload: str | None = None) -> list[Trial]:
 
 
 def leaders_of(place: Path | str, workload: str, count: int = 5) -> Iterable[Trial]:
-    """A store's leaders; none, with a warning, where it cannot be used."""
+    """A store's leaders; none, with a warning, if it cannot be used."""
     try:
         if isinstance(place, Path) and not place.is_file():
             return []
-    except OSError:  # a folder that this user may not enter
+    except OSError:  # a folder without access permission
         return []
     try:
         with ResultStore.reader(place, lenient=True) as store:

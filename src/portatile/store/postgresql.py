@@ -1,8 +1,8 @@
-"""A PostgreSQL server as a connection that speaks like sqlite3's: the same statements, the same table, the same errors.
+"""A connection to a PostgreSQL server with the interface of sqlite3: the same statements, the same table, the same exceptions.
 
-Every statement is committed by itself. A connection that breaks is made again for ``PATIENCE`` seconds; then sqlite3.OperationalError is
-raised, as for a file that cannot be written. A row that is sent twice, because the answer to the first was lost, is stored once: the
-digest of its record is unique.
+Every statement is committed by itself. A broken connection is retried for ``PATIENCE`` seconds; then sqlite3.OperationalError is raised, as
+for a file that cannot be written. A row that is sent twice, because the answer to the first attempt was lost, is stored once: the digest of
+its record is unique.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE = 10.0
 """Seconds that a statement waits for a server that does not answer."""
 _PAUSE = 0.25  # seconds between two attempts
 _CONNECT_SECONDS = 5
-_LOCK = 0x706F7274  # key of the advisory lock under which tables are made: "port" in ASCII
+_LOCK = 0x706F7274  # key of the advisory lock for creating tables: "port" in ASCII
 _TABLES = """
 CREATE TABLE IF NOT EXISTS portatile_format (version INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS trials (
@@ -54,7 +54,9 @@ _INSERT = (
 def is_url(place: str) -> bool:
     """Whether a store's place is a server's address rather than a file's name; raises UsageError for another kind of server."""
     if "://" in place and not place.startswith(SCHEMES):
-        raise UsageError(f"PORTATILE_STORE={shown(place)!r} is no file and no PostgreSQL address; write postgresql://user@host/database")
+        raise UsageError(
+            f"PORTATILE_STORE={shown(place)!r} is neither a file nor a PostgreSQL address; write postgresql://user@host/database"
+        )
     return place.startswith(SCHEMES)
 
 
@@ -67,10 +69,10 @@ def shown(url: str) -> str:
 
 
 class Server:
-    """A connection to the trials on a server. Safe to use from several threads."""
+    """A connection to the trials on a server. Thread-safe."""
 
     def __init__(self, url: str) -> None:
-        """Connect, and make the tables where there are none. Raises StoreError where a newer version made them, else sqlite3's errors."""
+        """Connect, and create missing tables. Raises StoreError if a newer version created them, else sqlite3's errors."""
         self.url = url
         self._psycopg = _driver()
         self._connection: Any = None
@@ -78,11 +80,11 @@ class Server:
         self._connect()
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> Any:
-        """Run a statement with sqlite3's placeholders; a cursor comes back."""
+        """Run a statement with sqlite3's placeholders; returns a cursor."""
         return self._run(statement.replace("?", "%s"), values)
 
     def insert(self, row: tuple[object, ...]) -> None:
-        """Append a row of ``COLUMNS``, unless it is there."""
+        """Append a row of ``COLUMNS``, unless it exists already."""
         record = row[COLUMNS.index("record")]
         assert isinstance(record, bytes)
         self._run(_INSERT, (*row, hashlib.sha256(record).digest()))
@@ -127,7 +129,7 @@ class Server:
 
 
 def _make_tables(connection: Any) -> None:
-    """Make what is missing; several that begin at once wait for each other."""
+    """Create missing tables; processes that start at the same time wait for each other."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         known = connection.execute("SELECT to_regclass('portatile_format')").fetchone()[0]

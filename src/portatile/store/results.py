@@ -23,8 +23,8 @@ from portatile.user_warnings import warn
 
 Connection = sqlite3.Connection | Server
 
-# The newest trial of every configuration, if it is valid, with its place among those of its problem and device. Trials with warm and with
-# cold caches have places of their own. Only keys are sorted; the caller fetches the records of the few that it wants.
+# The newest trial of every configuration, if it is valid, with its rank among those of its problem and device. Trials with warm and with
+# cold caches are ranked separately. Only keys are sorted; the caller fetches the records of the few that it needs.
 _PLACED = """
 SELECT id, problem, device, config, late, seconds,
     row_number() OVER (PARTITION BY problem, device ORDER BY late, seconds, id) AS place
@@ -35,7 +35,7 @@ FROM (
 ) AS timed
 """
 
-# The leaders; what the winner of one problem took on the device's other problems; and the first trial of each problem, its default.
+# The leaders; the times of one problem's winner on the device's other problems; and the first trial of each problem, its default.
 _FOR_PREDICTION = """
 place <= ? OR (device, config) IN (SELECT device, config FROM placed WHERE place = 1)
 OR (problem, device, config) IN
@@ -44,15 +44,15 @@ OR (problem, device, config) IN
 
 _RETRY = 5.0  # seconds between two attempts to reach a server that did not answer
 _LEAST_SPACE = 128 << 10  # bytes on the disk of a store
-REPAIR = "`portatile doctor --repair` keeps all that can be read"
+REPAIR = "`portatile doctor --repair` keeps everything that can be read"
 
 
 class ResultStore:
     """Trials in a file or on a server, each committed as it is added, so that a killed process loses none.
 
-    Several processes may read and write one place at once. Where the file cannot be written (no permission, disk full, locked
-    for too long) the store warns once and keeps later trials in memory; those in the file stay readable. A server that does not answer
-    is tried again, and then receives the trials that were kept. A store that is opened for reading neither makes nor changes a file.
+    Several processes may read and write one place at once. If the file cannot be written (no permission, disk full, locked for too long),
+    the store warns once and keeps later trials in memory; those in the file stay readable. A server that does not answer is retried, and
+    then receives the trials that were kept. A store that is opened for reading neither creates nor changes a file.
 
     Raises StoreError for a file that a newer version wrote, that is damaged, or that is something else.
     """
@@ -60,8 +60,7 @@ class ResultStore:
     def __init__(self, place: Path | str | None, read_only: bool = False, lenient: bool = False) -> None:
         """Open or create the store at a path or a server's URL; ``None`` keeps everything in memory.
 
-        ``read_only``: a file that does not exist is an empty store. ``lenient``: records that cannot be read are left out, with one
-        warning.
+        ``read_only``: a file that does not exist is an empty store. ``lenient``: records that cannot be read are skipped, with one warning.
         """
         url = place if isinstance(place, str) and postgresql.is_url(place) else None
         self.path = None if place is None or url is not None else Path(place)
@@ -71,7 +70,7 @@ class ResultStore:
         self._read_only = read_only
         self._memory: sqlite3.Connection | None = None
         self._file: Connection | None = None
-        self._last_attempt = time.monotonic()  # to reach a server that did not answer
+        self._last_attempt = time.monotonic()  # of the latest attempt to reach a server that did not answer
         if url is not None:
             self._file = self._connect(url)
         elif self.path is None:
@@ -83,21 +82,21 @@ class ResultStore:
 
     @classmethod
     def default(cls) -> ResultStore:
-        """The user's store, where the settings say."""
+        """The user's store, at the place in the settings."""
         return cls(settings.load().store)
 
     @classmethod
     def reader(cls, path: Path | str | None = None, lenient: bool = False) -> ResultStore:
-        """The store at ``path``, else the user's, to be read only."""
+        """The store at ``path``, else the user's, opened for reading."""
         return cls(path or settings.load().store, read_only=True, lenient=lenient)
 
     def add(self, trial: Trial) -> None:
-        """Append a trial and commit it; raises StoreError where the store was opened to be read only."""
+        """Append a trial and commit it; raises StoreError if the store was opened for reading."""
         if self._read_only:
             raise StoreError(f"the result store {self.place} was opened for reading only")
         row = row_of(trial)
         if self._file is not None and self._memory is None and self.path is not None and not self.path.exists():
-            self._file.close()  # somebody removed the file; without a new one the trial would be lost
+            self._file.close()  # the file was removed; without a new one the trial would be lost
             self._file = self._open(self.path)
         self._resend()
         if self._memory is None and self._file is not None:
@@ -112,7 +111,7 @@ class ResultStore:
         sqlite.insert(self._memory, row)
 
     def remove(self, query: Query) -> int:
-        """Delete the trials that match; returns how many there were. Raises StoreError where the file cannot be written."""
+        """Delete the trials that match; returns how many there were. Raises StoreError if the file cannot be written."""
         if self._read_only or self._file is None or self._memory is not None:
             raise StoreError(f"the result store {self.place} cannot be written")
         where, values = query.where()
@@ -133,15 +132,15 @@ class ResultStore:
     def leaders(self, workload: str | None = None, count: int = 1) -> list[Trial]:
         """The ``count`` fastest valid configurations of every problem on every device, fastest first.
 
-        Of each configuration the newest trial counts, and one whose newest trial failed does not. They are ordered by ``Trial.rank``: times
-        of a final comparison count as they are, all others as 10 % longer, so that a lucky measurement does not beat the winner of one.
-        Trials with cold caches come after all others of their problem and device.
+        Of each configuration the newest trial counts, and one whose newest trial failed is excluded. They are ordered by ``Trial.rank``:
+        times of a final comparison count as they are, all others as 10 % longer, so that a lucky measurement does not beat a winner. Trials
+        with cold caches come after all others of their problem and device.
         """
         return self._leaders(Query(workload=workload), count)
 
     def for_prediction(self, workload: str, count: int = 5) -> list[Trial]:
-        """The trials from which ``predict`` works: ``leaders``, the first trial of each problem (its default), and the trials of each
-        problem's winner on other problems of the same device.
+        """The trials that ``predict`` uses: ``leaders``, the first trial of each problem (its default), and the trials of each problem's
+        winner on other problems of the same device.
         """
         return self._leaders(Query(workload=workload), count, _FOR_PREDICTION)
 
@@ -162,7 +161,7 @@ class ResultStore:
         where, values = query.where()
         leaders: list[Trial] = []
         for connection in self._readable():
-            there = self._columns(connection)  # a file of an earlier version that cannot be written lacks some
+            there = self._columns(connection)  # a read-only file of an earlier version lacks some
             columns = {name: name if name in there else default for name, default in (("rank", "NULL"), ("cold", "(0 + 0)"))}
             # (0 + 0), because GROUP BY 0 would be the number of a column
             placed = _PLACED.format(where=where, unraced=UNRACED, **columns)
@@ -182,7 +181,7 @@ class ResultStore:
             raise self._unusable(error) from error
 
     def _open(self, path: Path) -> sqlite3.Connection | None:
-        """A connection that can write; where there is none, one that can read, or None, and later trials are kept in memory."""
+        """A writeable connection; if there is none, a read-only one, or None, and later trials are kept in memory."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             return sqlite.create(str(path))
@@ -193,15 +192,15 @@ class ResultStore:
         return self._read_file(path)
 
     def _read_file(self, path: Path) -> sqlite3.Connection | None:
-        """A connection that can only read; None where there is no file, or none that can be read."""
+        """A read-only connection; None if there is no readable file."""
         with contextlib.suppress(OSError):
             if not path.is_file():
                 return None
-        for mode in ("mode=ro", "immutable=1"):  # the second where not even the write-ahead log's index can be made
+        for mode in ("mode=ro", "immutable=1"):  # the second if not even the index of the write-ahead log can be created
             try:
                 connection = sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
                 sqlite.check_version(connection)
-                if sqlite.version_of(connection) == 0:  # an empty file: the disk was full when it was made
+                if sqlite.version_of(connection) == 0:  # an empty file: the disk was full when it was created
                     connection.close()
                     return sqlite.create(":memory:")
             except sqlite3.OperationalError:
@@ -227,7 +226,7 @@ class ResultStore:
         self._memory = sqlite.create(":memory:")
         self._last_attempt = time.monotonic()
         if isinstance(self._file, Server):
-            advice = "results are kept in memory, and go there when it is back"
+            advice = "results are kept in memory, and will be sent when it is back"
         else:
             advice = "results are kept until this process ends. Set PORTATILE_DATA_DIR"
         warn(f"the result store {self.place} cannot be written ({error}{self._no_space(error)}); {advice}")
@@ -257,13 +256,13 @@ class ResultStore:
         for connection in self._readable() if connections is None else connections:
             try:
                 rows = connection.execute(statement, values).fetchall()
-            except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message about damaged names
+            except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: a message about damaged names
                 raise self._unusable(error) from error
             trials += [trial for number, raw in rows if (trial := self._trial(number, raw)) is not None]
         return trials
 
     def _trial(self, number: int, raw: bytes) -> Trial | None:
-        """A record as a trial; None where it is damaged and the store is lenient, else StoreError."""
+        """A record as a trial; None if it is damaged and the store is lenient, else raises StoreError."""
         try:
             return decoded(raw)
         except DamagedError as error:
@@ -276,7 +275,7 @@ class ResultStore:
             return None
 
     def _no_space(self, error: Exception) -> str:
-        """What SQLite does not say where its index of the log finds no room: that the disk is full."""
+        """A note that the disk is full, which SQLite does not report if it has no space for the index of its log."""
         with contextlib.suppress(OSError):
             if self.path is not None and "full" not in str(error) and shutil.disk_usage(self.path.parent).free < _LEAST_SPACE:
                 return ", no space is left on the disk"
@@ -284,7 +283,7 @@ class ResultStore:
 
     def _unusable(self, error: Exception) -> StoreError:
         remedy = "Is the server there? PORTATILE_STORE says where"
-        if isinstance(error, StoreError):  # it is whole, but not this version's
+        if isinstance(error, StoreError):  # it is intact, but not of this version
             remedy = "Set PORTATILE_STORE to another file or server" + (", or upgrade portatile" if str(error) != sqlite.FOREIGN else "")
         elif self.path is not None:
             remedy = f"{REPAIR}; or move it away, or set PORTATILE_DATA_DIR to another folder"

@@ -13,26 +13,26 @@ COLUMNS = ("workload", "problem", "device", "driver", "source", "config", "statu
 
 
 class DamagedError(ValueError):
-    """A record that is no trial."""
+    """A record that does not hold a trial."""
 
 
 def decoded(raw: bytes) -> Trial:
-    """The trial of a record; raises DamagedError for one that is damaged."""
+    """The trial of a record; raises DamagedError for a damaged one."""
     try:
         return from_json(raw, Trial)
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:  # a ValueError: invalid UTF-8
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:  # ValueError: invalid UTF-8
         raise DamagedError(str(error)) from None
 
 
 def device_key(device: DeviceInfo) -> str:
-    """A key of devices that share results: the hardware and its back end, not the driver, the machine or the place in a list."""
+    """A key of devices that share results: the hardware and its back end, but not the driver, the machine or the device's number."""
     kind = {"backend": device.backend, "platform": device.platform, "name": device.name, "architecture": device.architecture}
     return digest(canonical(kind | {"vendor": device.vendor, "compute_units": device.compute_units}))
 
 
 @dataclass(frozen=True)
 class Query:
-    """A filter of trials; ``None`` is any. ``device`` compares as ``device_key`` does, so ``driver`` is asked for by itself."""
+    """A filter of trials; ``None`` matches anything. ``device`` compares as ``device_key`` does, so ``driver`` is a separate field."""
 
     problem: Problem | None = None
     workload: str | None = None

@@ -31,7 +31,7 @@ CREATE TABLE trials (
 CREATE INDEX by_problem ON trials (problem, device, config);
 CREATE INDEX by_workload ON trials (workload);
 """
-# Columns that files of this format may lack: an earlier portatile, which writes without them, can go on using a file that has them.
+# Columns that older files of this format may lack; an older portatile, which writes without them, can still use a file that has them.
 _ADDED = {"rank": "REAL", "cold": "INTEGER NOT NULL DEFAULT 0"}
 
 
@@ -39,7 +39,7 @@ def create(name: str) -> sqlite3.Connection:
     """A connection that commits every statement by itself, to a file that has the tables."""
     connection = sqlite3.connect(name, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("BEGIN IMMEDIATE")  # fails here, and not at the first trial, where the file cannot be written
+        connection.execute("BEGIN IMMEDIATE")  # fails here rather than at the first trial if the file cannot be written
         check_version(connection)
         if version_of(connection) == 0:
             for statement in filter(str.strip, _TABLES.split(";")):
@@ -48,9 +48,9 @@ def create(name: str) -> sqlite3.Connection:
         for name in _ADDED.keys() - columns(connection):
             connection.execute(f"ALTER TABLE trials ADD COLUMN {name} {_ADDED[name]}")
         connection.execute("COMMIT")
-        with contextlib.suppress(sqlite3.OperationalError):  # another process may be at it; without the log the store is only slower
+        with contextlib.suppress(sqlite3.OperationalError):  # another process may be doing so; without the log the store is only slower
             connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("SELECT id FROM trials LIMIT 1").fetchone()  # needs room for the log's index
+        connection.execute("SELECT id FROM trials LIMIT 1").fetchone()  # needs space for the log's index
         connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing; only a power failure could
     except BaseException:
         connection.close()
@@ -69,12 +69,12 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def newer(version: int) -> str:
-    """The message about a store of a later format."""
+    """The message about a store of a newer format."""
     return f"a newer portatile wrote it (its format is {version}, this one knows {VERSION})"
 
 
 def check_version(connection: sqlite3.Connection) -> None:
-    """Raise StoreError for a file of a later format, or of another program."""
+    """Raise StoreError for a file of a newer format, or of another program."""
     version = version_of(connection)
     if version > VERSION:
         raise StoreError(newer(version))

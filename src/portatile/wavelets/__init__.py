@@ -1,4 +1,4 @@
-"""BigDFT's wavelet filters by name, and its operations with them on grids of one and three dimensions."""
+"""BigDFT's wavelet filters by name, and its operations with them on one- and three-dimensional grids."""
 
 from portatile.wavelets.filters import KINETIC, MAGICFILTER, SCALING, WAVELET, Filter
 from portatile.wavelets.orbitals import apply_potential, density, kinetic, potential_energy

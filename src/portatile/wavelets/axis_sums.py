@@ -23,7 +23,8 @@ from portatile.wavelets import pointwise
 
 
 def sum_over_axes(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
-    """The sum of ``convolve1d`` along each axis with its row of ``filters``, in the order of ``psi``: a NumPy array, or a packed Buffer.
+    """The sum of ``convolve1d`` along each axis with its row of ``filters``, in the axis order of ``psi``: a NumPy array, or a packed
+    Buffer.
 
     No filter makes its axis longer or shorter.
     """
@@ -43,16 +44,16 @@ def sum_over_axes(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[s
 
 
 def by_one_call(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
-    """``sum_over_axes`` of a packed array, or of each volume of a batch, by one recorded call; None where there is no single call for it.
+    """``sum_over_axes`` of a packed array, or of each volume of a batch, by one recorded call; None if a single call cannot compute it.
 
-    No call takes arrays of one dimension, empty ones, Buffers with strides, and unknown dtypes.
+    That is so for one-dimensional and empty arrays, Buffers with strides, and unknown dtypes.
     """
     options = (filters.tobytes(), filters.shape, lower, boundary)
     return _RECORDER.call(partial(_plan, filters, lower, boundary), (psi,), (), options, None, device)
 
 
 def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: RoutineCall) -> Planned:
-    """A request for each volume; no result for arrays that ``by_one_call`` does not take."""
+    """A request for each volume; no result for arrays that ``by_one_call`` does not support."""
     (given,) = call.arrays
     axes = len(boundary)
     psi = given if isinstance(given, np.ndarray) else Buffer.wrap(given)
@@ -76,13 +77,13 @@ def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: Ro
 
 
 def _lines(array: Any) -> Any:
-    """A C-contiguous array as a matrix, whose rows lie along the last axis."""
+    """A C-contiguous array as a matrix, whose rows are along the last axis."""
     shape = prod(array.shape[:-1]), array.shape[-1]
     return array.reshape(shape) if isinstance(array, np.ndarray) else Buffer(array.memory, shape, array.dtype, None, array.offset)
 
 
 def _by_passes(psi: NDArray[Any], filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
-    """Axis by axis, for a volume that is too large for the device: the axes are rotated so that each one comes first once."""
+    """Axis by axis, for a volume that is too large for the device: the axes are rotated so that each comes first once."""
     total: Any = None
     for taps, kind in zip(filters, boundary, strict=True):
         part: Any = convolve1d(psi, taps, lower=lower, boundary=kind, transposed=True, device=device)  # type: ignore[arg-type]

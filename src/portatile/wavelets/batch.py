@@ -1,4 +1,4 @@
-"""Applying an operation to one orbital or to each of a batch, in a device's own memory where it has one."""
+"""Applies an operation to one orbital or to each of a batch, in a device's own memory if it has some."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from portatile.errors import ArgumentError
 from portatile.runtime.one_device import memory_limit
 from portatile.wavelets.flow import DevicePipeline, Into, PipelinePlace
 
-_FREE = 16  # bound of the points by which a free axis grows
+_FREE = 16  # bound of the points by which an axis with free boundaries grows
 _AT_ONCE = 6  # groups of orbitals that a device processes at once
 _ARRAYS = 3  # arrays of an orbital on the device: the input, the intermediate one between passes, the result
 _FLYING = 2 * _ARRAYS  # arrays that must fit the device for a batch to be processed in its memory
 _SMALL = 1 << 20  # bytes of orbitals for which a second thread does not pay
-_TOGETHER = 1 << 25  # bytes of a group in page-locked memory: a step takes Python 0.3 ms, and the link twice as long for so many bytes
-_STAGED = 1 << 23  # bytes of a group that a thread copies to page-locked memory first
+# bytes of a group in page-locked memory: a step takes Python 0.3 ms, and the link takes twice as long for this many bytes
+_TOGETHER = 1 << 25
+_STAGED = 1 << 23  # bytes of a group that a thread first copies to page-locked memory
 
 
 def in_device_memory(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
@@ -51,17 +52,17 @@ def _largest(psi: NDArray[Any]) -> int:
 
 
 def on_device(array: Any, device: str | None) -> Any:
-    """A NumPy array as a Buffer; a Buffer as it is."""
+    """A NumPy array as a Buffer; a Buffer unchanged."""
     return Buffer.from_numpy(array, devices.get(device)) if isinstance(array, np.ndarray) else array
 
 
 def one_device(device: Selector | None) -> str | None:
-    """The selector of a single device; None for several, which ``over_devices`` deals with."""
+    """The selector of a single device; None for several, which ``over_devices`` handles."""
     return device if isinstance(device, str) and device != devices.EVERY else None
 
 
 Batched = Callable[[Buffer], Any]
-"""Computes a batch of orbitals on a device in a single call; gives None for batches that it does not take."""
+"""Computes a batch of orbitals on a device in a single call; returns None for batches that it does not support."""
 
 
 def moved_to(array: Any, device: str) -> Any:
@@ -78,7 +79,7 @@ def moved_back(result: Any, model: Any) -> Any:
 
 
 def selected(array: Any, orbitals: slice) -> Any:
-    """These orbitals of a batch. For all of them it is the same object, so that its recorded call is found again."""
+    """These orbitals of a batch. For all of them it is the same object, so that its recorded call is found."""
     return array if orbitals == slice(None) else array[orbitals]
 
 
@@ -93,11 +94,11 @@ def for_each(
     """``apply(orbital, out)`` for one orbital or each of a batch. Intermediate arrays stay on a device that has its own memory.
 
     ``apply`` may write its result to ``out``, a NumPy array or None, or return another array. The result of a batch of NumPy arrays is
-    written to the array that ``into`` makes. ``batched`` computes a group at once where it takes it. While the device computes a group,
-    the next one is sent and earlier results are fetched. Raises ArgumentError for an empty batch.
+    written to the array that ``into`` makes. ``batched`` computes a group at once if it supports it. While the device computes a group, the
+    next one is uploaded and earlier results are downloaded. Raises ArgumentError for an empty batch.
     """
     if psi.ndim > AXES and not psi.shape[0]:
-        raise ArgumentError("a batch of no orbitals has no result")
+        raise ArgumentError("a batch without orbitals has no result")
     if isinstance(psi, np.ndarray):
         if in_device_memory(psi, others, device):
             return _moved(psi, _DeviceOperation(devices.get(device), apply, batched), into)
@@ -114,7 +115,7 @@ def for_each(
 
 
 def _one_by_one(psi: Buffer, apply: Callable[[Any, Any], Any]) -> Buffer:
-    """``apply`` for each orbital of a batch on a device, the results in one Buffer."""
+    """``apply`` for each orbital of a batch on a device, with the results in one Buffer."""
     first = apply(psi[0], None)
     whole = Buffer.empty((psi.shape[0], *first.shape), first.dtype, first.device)
     for place in range(psi.shape[0]):
@@ -124,7 +125,7 @@ def _one_by_one(psi: Buffer, apply: Callable[[Any, Any], Any]) -> Buffer:
 
 
 class _DeviceOperation(NamedTuple):
-    """An operation on orbitals in a device's memory: ``apply`` computes one, ``batched`` a batch if it accepts it."""
+    """An operation on orbitals in a device's memory: ``apply`` computes one, ``batched`` a batch if it supports it."""
 
     device: Device
     apply: Callable[[Any, Any], Any]
@@ -165,7 +166,7 @@ def _flowing(psi: NDArray[Any], on_device: _DeviceOperation, into: Into, flow: D
 
     first = 0
     while first < count:
-        group = max(min(flow.group, flow.sent, count - first), 1)  # nothing is computed beside the first orbitals
+        group = max(min(flow.group, flow.sent, count - first), 1)  # small at first: the first upload overlaps with no computation
         flow.through(psi[first : first + group], on_device.of, partial(place, first))
         first += group
     flow.collect()
@@ -174,7 +175,7 @@ def _flowing(psi: NDArray[Any], on_device: _DeviceOperation, into: Into, flow: D
 
 
 def _by_threads(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> NDArray[Any]:
-    """Several threads each bring groups to the device and results back, so that the link moves one group while the host copies another."""
+    """Several threads each upload groups and download results, so that the link moves one group while the host copies another."""
     device = on_device.device
     whole: NDArray[Any] | None = None
     count, group = psi.shape[0], group_size(device, psi)
@@ -207,7 +208,7 @@ def _by_threads(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> N
             except Empty:
                 return
             except BaseException:
-                with suppress(Empty):  # take what is left from the other threads, so that they end
+                with suppress(Empty):  # leave no work to the other threads, so that they end
                     while True:
                         places.get_nowait()
                 raise
@@ -218,9 +219,9 @@ def _by_threads(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> N
 
 
 def group_size(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
-    """The number of orbitals in a group: enough for each step to cost little, and few enough for several groups to overlap.
+    """The number of orbitals in a group: enough to make the overhead of a step small, and few enough for several groups to overlap.
 
-    ``beside``: the devices that share a batch; what feeds them takes turns in Python, so their groups are larger.
+    ``beside``: the number of devices that share a batch; their threads contend for the GIL, so their groups are larger.
     """
     together = _TOGETHER * beside if locked.holds(psi) else _STAGED
     count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] * beside // _AT_ONCE), 1)
@@ -230,7 +231,7 @@ def group_size(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
 
 
 def _thread_count(device: Device, psi: NDArray[Any], group: int) -> int:
-    """How many threads bring groups of so many orbitals to a device: as many as pay, and as it has memory for their groups."""
+    """The number of threads that feed groups of this size to a device: as many as pay, and as fit their groups into its memory."""
     if group * psi[0].nbytes < _SMALL:
         return 1
     count = min(threads(), _AT_ONCE if staging.worthwhile(device, psi[:group]) else 2)
@@ -240,7 +241,7 @@ def _thread_count(device: Device, psi: NDArray[Any], group: int) -> int:
 
 
 def _at_once(work: Callable[[], None], count: int) -> None:
-    """Run ``work`` in ``count`` threads, this one included; an exception of one of them is raised when all have ended."""
+    """Run ``work`` in ``count`` threads, including this one; an exception of one of them is raised when all have ended."""
     if count == 1:
         work()
         return

@@ -1,7 +1,7 @@
 """The filters of BigDFT's wavelet code by name.
 
-Coefficients: BigDFT's sources (convolut_simple_per.f90 for the magic filter; Daubechies' least asymmetric wavelets of
-length 16; the second derivative in the same basis), as double-precision numbers.
+The coefficients are from BigDFT's sources (convolut_simple_per.f90 for the magic filter; Daubechies' least asymmetric wavelets of length
+16; the second derivative in the same basis), in double precision.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Filter:
 
     @cached_property
     def row(self) -> NDArray[np.float64]:
-        """The taps as an array that cannot be written."""
+        """The taps as a read-only array."""
         taps = np.array(self.taps)
         taps.flags.writeable = False
         return taps
 
     def __call__(self, place: int) -> float:
-        """f(l), zero outside the taps."""
+        """f(l), zero outside of the taps."""
         return self.taps[place - self.lower] if self.lower <= place <= self.upper else 0.0
 
 
@@ -69,7 +69,7 @@ MAGICFILTER = Filter(
     ),
     -8,
 )
-"""From the coefficients of a function in Daubechies' basis to its values on the grid."""
+"""Maps the coefficients of a function in Daubechies' basis to its values on the grid."""
 
 SCALING = Filter(
     (
@@ -95,7 +95,7 @@ SCALING = Filter(
 """The low-pass filter ch of Daubechies' least asymmetric wavelets of length 16."""
 
 WAVELET = Filter(tuple((-1.0) ** place * SCALING(1 - place) for place in range(-7, 9)), -7)
-"""The high-pass filter beside it: cg(l) = (-1)^l ch(1 - l)."""
+"""The corresponding high-pass filter: cg(l) = (-1)^l ch(1 - l)."""
 
 _HALF = (
     -3.5536922899131901941296809374,
@@ -119,14 +119,14 @@ KINETIC = Filter((*_HALF[:0:-1], *_HALF), -14)
 """The second derivative on a grid of spacing 1; the kinetic energy is -1/2 of it."""
 
 ANALYSIS = np.array([SCALING.taps, WAVELET.taps])
-"""Both filters, as a filter bank takes them."""
+"""Both filters, in the form of a filter bank."""
 
-# An output takes pairs (c, d) in turn; both filters stand over the same nine pairs, one of which each leaves out.
+# An output reads pairs (c, d) in turn; both filters extend over the same nine pairs, one of which each leaves out.
 SYNTHESIS = np.array([[half(e + 8 - 2 * pair) for pair in range(9) for half in (SCALING, WAVELET)] for e in (0, 1)])
-"""The inverse of the bank, for the even outputs and the odd ones."""
+"""The inverse of the bank, for the even and the odd outputs."""
 SYNTHESIS_LOWER = -8
-"""The first pair of c_0 d_0 c_1 d_1 ... that an output needs, in elements: four pairs before its own."""
+"""The index of the first element of c_0 d_0 c_1 d_1 ... that an output needs: four pairs before its own."""
 
-# From an odd point on, x(2i - 1) and x(2i) take the same eight pairs, i - 4 and those after it.
+# Counting from an odd point, x(2i - 1) and x(2i) read the same eight pairs, beginning at i - 4.
 FREE_SYNTHESIS = np.array([[half(7 + e - 2 * pair) for pair in range(8) for half in (SCALING, WAVELET)] for e in (0, 1)])
-"""The inverse of the bank on an axis that grows or shrinks, whose values begin at an odd point: for the odd outputs and the even ones."""
+"""The inverse of the bank on an axis that grows or shrinks, whose values begin at an odd point: for the odd and the even outputs."""

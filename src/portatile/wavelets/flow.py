@@ -1,7 +1,7 @@
 """A pipeline of orbitals from page-locked memory through a device and back: uploads, kernels and downloads overlap.
 
-Each has a queue of its own, and nothing waits for the device before ``collect`` and the end, so the link carries orbitals both ways while
-kernels process others.
+Uploads, kernels and downloads each have their own queue, and nothing waits for the device before ``collect`` and the end, so the link
+carries orbitals in both directions while kernels process others.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from portatile.errors import PortatileError
 from portatile.runtime.one_device import memory_limit
 
 Into = Callable[[tuple[int, ...], Any], NDArray[Any]]
-"""Makes the host array of a shape and dtype that a batch's result is written to, such as ``np.empty``."""
+"""Makes the host array of a shape and dtype to which a batch's result is written, such as ``np.empty``."""
 
-_LANES = 6  # groups of orbitals on the device at once, each in memory of its own
-_AHEAD = 3  # groups sent before the first result is waited for, where the host copies results to their place
-_SHARE = 16  # results are dropped in batches, when they hold more than 1 / _SHARE of the device's memory
+_LANES = 6  # groups of orbitals on the device at once, each in its own memory
+_AHEAD = 3  # groups that are sent before the first result is waited for, if the host copies results to their destination
+_SHARE = 16  # results are released together, when they hold more than 1 / _SHARE of the device's memory
 
 
 class DevicePipeline:
-    """The pipeline of one device, for use in one thread, for groups of so many orbitals at most. Leaving its context finishes it."""
+    """The pipeline of one device, for one thread and groups of at most ``group`` orbitals. Leaving its context finishes it."""
 
     def __init__(self, device: Device, group: int) -> None:
         self.group, self.sent = group, 0  # ``sent``: orbitals so far
@@ -40,7 +40,7 @@ class DevicePipeline:
         self._uploads, self._downloads = device.queue(), device.queue()
         self._lanes: deque[tuple[Memory, Event]] = deque()
         self._most = min(device.info.global_memory, memory_limit.limit_of(device) or device.info.global_memory) // _SHARE
-        self._held: list[Buffer] = []  # not dropped one by one: freeing memory makes all queues wait for each other
+        self._held: list[Buffer] = []  # not released one by one: freeing memory makes all queues wait for each other
         self._waiting: deque[tuple[Any, Event, NDArray[Any]]] = deque()
 
     def __enter__(self) -> Self:
@@ -48,9 +48,9 @@ class DevicePipeline:
 
     def __exit__(self, *exc: object) -> None:
         for queue in (self._uploads, self._default, self._downloads):
-            with suppress(PortatileError):  # a device that failed cannot finish
+            with suppress(PortatileError):  # a failed device cannot finish
                 queue.finish()
-        for queue in (self._uploads, self._downloads):  # first, for memory that is given back waits for all queues that there are
+        for queue in (self._uploads, self._downloads):  # before the memory, because releasing memory waits for all existing queues
             with suppress(PortatileError):
                 queue.release()
         self._held.clear()
@@ -79,7 +79,7 @@ class DevicePipeline:
         self.collect(_AHEAD)
 
     def collect(self, left: int = 0) -> None:
-        """Fetch the results that the host must copy, the oldest first, until at most ``left`` are waiting."""
+        """Fetch the results that the host must copy, the oldest first, until at most ``left`` remain."""
         while len(self._waiting) > left:
             done, computed, target = self._waiting.popleft()
             self._downloads.wait_for(computed)
@@ -94,7 +94,7 @@ class DevicePipeline:
         return self._downloads.marker()
 
     def _lane(self, nbytes: int) -> Memory:
-        """Memory for a group of orbitals: new, or that of the oldest group, whose kernels the next upload waits for."""
+        """Memory for a group of orbitals: new, or that of the oldest group, whose kernels the next upload then waits for."""
         if len(self._lanes) < _LANES:
             return self._device.allocate(nbytes)
         memory, computed = self._lanes.popleft()
@@ -105,7 +105,7 @@ class DevicePipeline:
         return memory
 
     def _hold(self, done: Any) -> None:
-        """Keep a result at least until it is fetched."""
+        """Keep a result at least until it is downloaded."""
         self._held.append(done)
         if sum(one.nbytes for one in self._held) > self._most:
             self.collect()
@@ -115,7 +115,7 @@ class DevicePipeline:
 
 @dataclass(frozen=True)
 class PipelinePlace:
-    """An ``Into`` that also names the pipeline by which the result may come."""
+    """An ``Into`` that also names the pipeline through which the result may come."""
 
     made: Into
     flow: DevicePipeline | None = None

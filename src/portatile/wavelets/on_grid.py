@@ -1,6 +1,7 @@
-"""Operations on orbitals' values on the grid as a single plan from coefficients to result, so that Python does little for each orbital.
+"""Operations on orbitals' values on the grid as a single plan from coefficients to result, so that little Python code runs for each
+orbital.
 
-A filter along three axes gives the values. They are multiplied with a field and filtered back, or their squares are added to a sum.
+A filter along three axes gives the values. They are multiplied by a field and filtered back, or their squares are added to a sum.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Check = Callable[[Any, Any], None]
 
 @dataclass(frozen=True, eq=False)
 class Filtering:
-    """Taps that begin at ``lower``, and the boundary of each axis."""
+    """A filter, and the boundary of each axis: the taps begin at index ``lower``."""
 
     taps: NDArray[Any]
     lower: int
@@ -47,12 +48,13 @@ class Filtering:
         return self.taps.tobytes(), self.taps.shape, self.lower, self.boundary
 
     def along(self, name: str) -> tuple[AxisPass, ...]:
-        """Each axis; the taps are the operand called ``name``."""
+        """The pass of each axis; the taps are the operand called ``name``."""
         return tuple(AxisPass(kind, self.taps.size, self.lower, name) for kind in self.boundary)
 
 
 class _OnGrid(NamedTuple):
-    """The key of a plan. ``there``: the filters to each orbital's values; ``back``: those back, empty where squares are summed.
+    """The key of a plan. ``there``: the filters that give each orbital's values; ``back``: the filters back to coefficients, empty if
+    squares are summed.
 
     ``other`` and ``out``: where the field and the result begin, as (offset, alignment).
     """
@@ -64,24 +66,22 @@ class _OnGrid(NamedTuple):
 
 
 def times_field(psi: Any, field: Any, there: Filtering, back: Filtering, check: Check, device: str | None) -> Any:
-    """``field`` times the values of one orbital, or of each of a batch, filtered back; None where there is no single plan for it.
+    """``field`` times the values of one orbital, or of each of a batch, filtered back; None if no single plan can compute it.
 
-    Both are Buffers, or other libraries' arrays, and the result is one of them. ``check`` raises for Buffers that do not fit. Nor is there
-    a plan where ``device`` is not the one on which they lie.
+    Both are Buffers, or other libraries' arrays, and so is the result. ``check`` raises for Buffers that do not fit. There is also no plan
+    if ``device`` is not the one that holds them.
     """
     options = (*there.key, *back.key)
     return _TIMES.call(partial(_plan_times, there, back, check), (psi, field), _ONE, options, None, device)
 
 
 def squares(psi: Any, occupation: Sequence[float], there: Filtering, device: str | None) -> Any:
-    """The sum of the squares of the orbitals' values, each times its ``occupation``; None where there is no single plan for it on
-    ``device``.
-    """
+    """The sum of the orbitals' values squared, each times its ``occupation``; None if no single plan on ``device`` can compute it."""
     return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.key), None, device)
 
 
 def _plan_times(there: Filtering, back: Filtering, check: Check, call: RoutineCall) -> Planned:
-    """The request for orbitals times a field; no result where there is no single plan for it."""
+    """The request for orbitals times a field; no result if no single plan can compute it."""
     given, potential = call.arrays
     psi, field = Buffer.wrap(given), Buffer.wrap(potential)
     if _elsewhere(psi, call):
@@ -102,7 +102,7 @@ def _plan_times(there: Filtering, back: Filtering, check: Check, call: RoutineCa
 
 
 def _plan_squares(there: Filtering, call: RoutineCall) -> Planned:
-    """The request for the sum of the orbitals' squares; no result where there is no single plan for it."""
+    """The request for the sum of the orbitals' squares; no result if no single plan can compute it."""
     (given,), occupation = call.arrays, call.options[0]
     psi = Buffer.wrap(given)
     if _elsewhere(psi, call):
@@ -133,14 +133,14 @@ def _named(what: str, psi: Buffer) -> str:
 
 
 def _request(bound: BoundProblem, operands: Mapping[str, Buffer], result: Any, scalars: Mapping[str, float]) -> Request:
-    """A request on contiguous Buffers, of which the filters are constants."""
+    """A request on contiguous Buffers; its filters are constants."""
     constants = tuple(at for at, name in enumerate(operands) if name in ("there", "back"))
     stored = tuple(map(matrices.whole, operands.values()))
     return Request("convolution", (), (), stored, result, scalars=scalars, bound=bound, constants=constants)
 
 
 def _orbitals(psi: Buffer, there: Filtering) -> tuple[Volume, ...] | None:
-    """The volumes of one orbital or of a batch; None where they are not packed, no kernel takes them, or memory is too scarce."""
+    """The volumes of one orbital or of a batch; None if they are not packed, no kernel supports them, or memory is too scarce."""
     options, name = workloads.get("convolution").options, NAMES.get(psi.dtype)
     if name is None or psi.size == 0 or not matrices.is_packed(psi):
         return None
@@ -182,7 +182,9 @@ def _times(engine: Engine, key: _OnGrid) -> Plan:
 
 
 def _squared(engine: Engine, key: _OnGrid) -> Plan:
-    """For each orbital: psi to values, and their squares added to a sum. Sums alternate between ``sum`` and ``out``, where the last is."""
+    """For each orbital: psi to values, and their squares added to a sum. Sums alternate between ``sum`` and ``out``; the last is in
+    ``out``.
+    """
     plans = []
     for at, orbital in enumerate(key.there):
         after, before = ("out", "sum") if (len(key.there) - at) % 2 else ("sum", "out")
@@ -191,7 +193,7 @@ def _squared(engine: Engine, key: _OnGrid) -> Plan:
         if at:
             names = {"x": "values", "y": before, "out": after, "scalar": f"occupation{at}"}
             sums = _elements(engine, orbital, "square", names, places)
-        else:  # the first orbital: no sum yet
+        else:  # the first orbital: there is no sum yet
             squared = {"x": "values", "y": "values", "out": before, "scalar": "occupation0"}  # "product" ignores the scalar
             sums = _elements(engine, orbital, "product", squared, places)
             sums += _elements(engine, orbital, "mul", {"x": before, "y": before, "out": after, "scalar": "occupation0"}, places)
@@ -203,7 +205,7 @@ def _squared(engine: Engine, key: _OnGrid) -> Plan:
 def _elements(
     engine: Engine, orbital: Volume, operation: str, names: dict[str, str], places: Mapping[str, tuple[int, int]]
 ) -> list[Launch]:
-    """Launches of an elementwise operation on the grid's points; ``places``: where operands begin that are no temporaries."""
+    """Launches of an elementwise operation on the grid's points; ``places``: where operands other than temporaries begin."""
     size = ITEMSIZE[orbital.dtype]
     where = {name: places.get(names[name], ELSEWHERE) for name in ("x", "y", "out")}
     layout = {name: Layout((1,), offset, max(size, alignment)) for name, (offset, alignment) in where.items()}

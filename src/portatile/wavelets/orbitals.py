@@ -29,9 +29,9 @@ def apply_potential(
 ) -> Array:
     """The local potential in Daubechies' basis: the magic filter along three axes, times ``potential``, the transposed filter.
 
-    ``psi`` is one orbital (n1, n2, n3) or a batch (orbitals, n1, n2, n3); ``potential`` lies on the points that the filter gives, which
-    are n along a ``periodic`` or ``zero`` axis and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers or CUDA arrays of one
-    device; the result is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
+    ``psi`` is one orbital (n1, n2, n3) or a batch (orbitals, n1, n2, n3). ``potential`` is given on the points that the filter produces: n
+    along a ``periodic`` or ``zero`` axis, and n + 15 along a free one (``grow``). Arrays are NumPy arrays, or Buffers or CUDA arrays of one
+    device; the result has the shape and library of ``psi``. Raises ArgumentError for what does not fit.
 
     Examples:
         >>> import numpy as np
@@ -89,7 +89,7 @@ def potential_energy(
 ) -> NDArray[np.float64]:
     """<psi| V |psi>, the sum over the grid of ``potential`` times an orbital squared: one number, or one for each orbital of a batch.
 
-    Arguments as for ``apply_potential``; to be multiplied with a grid cell's volume.
+    Arguments as for ``apply_potential``; multiply the result by the volume of a grid cell.
 
     Examples:
         >>> import numpy as np
@@ -118,7 +118,7 @@ def density(
 ) -> Array:
     """The density of the orbitals on the grid: the sum over orbitals of ``occupation`` (1 each) times the magic filter's values squared.
 
-    ``psi`` is one orbital or a batch, as for ``apply_potential``; the result lies on the points that the filter gives.
+    ``psi`` is one orbital or a batch, as for ``apply_potential``; the result is given on the points that the filter produces.
 
     Examples:
         >>> import numpy as np
@@ -160,13 +160,13 @@ def density(
 
 
 def _weights(given: Any, occupation: Sequence[float] | None) -> list[Any]:
-    """The occupation of each orbital, 1 where none is given; raises ArgumentError where there are not as many as orbitals."""
+    """The occupation of each orbital, by default 1; raises ArgumentError if their number differs from that of the orbitals."""
     count = given.shape[0] if len(given.shape) > AXES else 1
     many = [1.0] * count if occupation is None else np.atleast_1d(numbers(occupation, "occupation")).ravel().astype(object)
     weights = [checks.factor(weight, "occupation") for weight in many]
     if not count or len(weights) != count:
         raise ArgumentError(
-            f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
+            f"psi has shape {tuple(given.shape)} but there are {len(weights)} occupations; pass one orbital or a batch, with one for each"
         )
     return weights
 
@@ -181,9 +181,9 @@ def kinetic(
 ) -> Array:
     """-1/2 of the Laplacian of ``psi`` in Daubechies' basis, on a grid of ``spacing`` along each of its axes (or one for all).
 
-    ``psi`` has one to three axes, or is a batch of orbitals (orbitals, n1, n2, n3), each taken by itself; ``boundary``, ``periodic`` or
-    ``zero``, is one for all axes or one for each. NumPy arrays, C-contiguous Buffers and CUDA arrays; the result is of the shape and
-    library of ``psi``. Raises ArgumentError for what does not fit.
+    ``psi`` has one to three axes, or is a batch of orbitals (orbitals, n1, n2, n3), each of which is filtered separately; ``boundary``,
+    ``periodic`` or ``zero``, is one for all axes or one for each. NumPy arrays, C-contiguous Buffers and CUDA arrays are supported; the
+    result has the shape and library of ``psi``. Raises ArgumentError for what does not fit.
 
     Examples:
         >>> import numpy as np
@@ -224,7 +224,7 @@ def kinetic(
 
 
 def _kinetic_boundaries(psi: Any, others: bool, boundary: Boundary | Sequence[Boundary]) -> tuple[str, ...]:
-    """The boundary of each axis. Raises ArgumentError for a boundary that would change the size of ``psi``, and for a wrong ``psi``."""
+    """The boundary of each axis. Raises ArgumentError for one that would change the size of ``psi``, and for an unsupported ``psi``."""
     if not (others or isinstance(psi, (np.ndarray, Buffer))) or not 0 < len(psi.shape) <= AXES + 1:
         have = described(psi)
         raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")
@@ -235,7 +235,7 @@ def _kinetic_boundaries(psi: Any, others: bool, boundary: Boundary | Sequence[Bo
 
 
 def _steps(spacing: Any, axes: int) -> tuple[float, ...]:
-    """The spacing along each axis; raises ArgumentError for what is neither one positive number nor one for each."""
+    """The spacing along each axis; raises ArgumentError unless it is one positive number or one for each."""
     single = isinstance(spacing, (int, float)) or getattr(spacing, "ndim", 1) == 0
     try:
         steps = (float(spacing),) * axes if single else tuple(map(float, spacing))
@@ -261,13 +261,13 @@ def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:
 
 @lru_cache(maxsize=64)
 def _there_and_back(along: tuple[str, ...]) -> tuple[on_grid.Filtering, on_grid.Filtering]:
-    """The magic filter with these boundaries, and its transpose, which takes away what it added."""
+    """The magic filter with these boundaries, and its transpose, which removes the points that it added."""
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in along)
     return _filtering(MAGICFILTER, along), _filtering(MAGICFILTER.transposed, back)
 
 
 def _check_potential(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
-    """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
+    """Raise ArgumentError unless the potential is given on the points that the magic filter produces."""
     checks.check_orbitals(psi, AXES)
     refuse_masks(potential, "potential")
     along = kinds(boundary)

@@ -1,4 +1,4 @@
-"""A batch of orbitals on several devices: which device takes which orbitals, and where the results are put together."""
+"""A batch of orbitals on several devices: which device computes which orbitals, and where the results are collected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from portatile.wavelets.batch import group_size, moved_back
 from portatile.wavelets.flow import DevicePipeline, Into, PipelinePlace
 
 _MOST = 4096
-_CALLS, _LATER = 64, 4  # computed by one device before all are tried again; and times more of them before the time after that
+_CALLS, _LATER = 64, 4  # calls that one device computes before all are timed again, and the factor by which this number grows each time
 
 
 @dataclass
@@ -46,23 +46,24 @@ class _Settled:
 
 
 _settled: dict[tuple[object, ...], _Settled] = {}
-"""Which device computes such batches alone, by selector, what is computed, the batch's shape and dtype, and its place."""
+"""Which device computes such batches alone, by selector, operation, shape, dtype, and place of the batch."""
 perform.forgetting.append(_settled.clear)
 _results: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-"""The shape and type of the latest result on the host of such a batch, by its problem."""
-_UNDER_WAY = 4  # groups of orbitals in a pipeline: on its way in, being computed, on its way back, and one that waits
+"""The shape and dtype of the latest result on the host of such a batch, by its problem."""
+_UNDER_WAY = 4  # groups of orbitals in a pipeline: one uploaded, one computed, one downloaded, and one waiting
 
 Compute = Callable[[slice, str, Into], Any]
-"""Computes these orbitals of the batch on the device of that id; the result may be in the array that ``Into`` makes, or in another one."""
+"""Computes these orbitals of the batch on the device with that id; the result may be in the array that ``Into`` makes, or in another one.
+"""
 
 
 def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str, add: bool = False) -> Any:
     """The results of ``compute(orbitals, device, into)`` for parts of a batch of orbitals, computed on several devices at once.
 
-    The results are concatenated, or with ``add``, for sums over orbitals, added up. A single orbital is computed by the first device. Each
-    device takes as many orbitals as its rate allows; those of a device that fails are left to the others. One device computes all where it
-    was measured to be faster alone, or where the others would do too little. Rates and times are kept under the name ``what``. ``psi`` is a
-    NumPy array or a Buffer; the result is on the host or on its device.
+    The results are concatenated or, for sums over orbitals (``add``), added up. A single orbital is computed by the first device. Each
+    device takes as many orbitals as its rate allows; those of a device that fails go to the others. One device computes all if it was
+    measured to be faster alone, or if the others would do too little. Rates and times are kept under the name ``what``. ``psi`` is a NumPy
+    array or a Buffer; the result is on the host or on its device.
     """
     assert device is not None
     devices.check(device, (Sequence,))
@@ -99,7 +100,7 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
 
 
 class _Asked(NamedTuple):
-    """A batch that several devices may share: those that were ``named``, those that take part, and what is expected of them."""
+    """A batch that several devices may share: the devices that were ``named``, those that take part, and the forecast."""
 
     named: Sequence[Device]
     devices: Sequence[Device]
@@ -160,14 +161,14 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
 
 
 class _Work(NamedTuple):
-    """What is done of each piece, and where it belongs."""
+    """How each piece is computed, and where its result goes."""
 
     compute: Compute
     result: _Result
 
 
 def _by_threads(psi: Any, asked: _Asked, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
-    """Compute all pieces, each device in a thread of its own."""
+    """Compute all pieces, each device in its own thread."""
     by_id = {one.info.id: one for one in asked.devices}
 
     def run(share: Share, pieces: Pieces) -> None:
@@ -181,7 +182,7 @@ def _by_threads(psi: Any, asked: _Asked, shares: Sequence[Share], pieces: Pieces
 
 
 def _by_one_thread(psi: NDArray[Any], asked: _Asked, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
-    """Compute all pieces of locked orbitals, which go to the devices and come back without anybody waiting for it."""
+    """Compute all pieces of page-locked orbitals from one thread, which never blocks on a transfer."""
     with ExitStack() as stack:
         members = [
             _PieceWorker(device, asked, share, work, group_size(device, psi, len(shares)), stack.enter_context(ExitStack()))
@@ -191,7 +192,7 @@ def _by_one_thread(psi: NDArray[Any], asked: _Asked, shares: Sequence[Share], pi
 
 
 class _Member:
-    """The work of one device: one piece after another, or two at a time where it has a pipeline."""
+    """The work of one device: one piece after another, or two at a time if it has a pipeline."""
 
     def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, flow: DevicePipeline | None) -> None:
         self.share = share
@@ -201,7 +202,7 @@ class _Member:
         self._since = 0.0
 
     def run(self, pieces: Pieces) -> None:
-        """Take pieces until there are none; after an exception hand back those that are not finished."""
+        """Take pieces until there are none; after an exception give back unfinished ones."""
         try:
             while True:
                 piece = pieces.take(self.share.device, self._most, wait=not self._under_way)
@@ -216,7 +217,7 @@ class _Member:
             raise
 
     def _begin(self, piece: tuple[int, int]) -> None:
-        """Compute a piece, or queue that in the pipeline."""
+        """Compute a piece, or queue it in the pipeline."""
         if not self._under_way:
             self._since = time.perf_counter()
         self._under_way.append(piece)
@@ -225,7 +226,7 @@ class _Member:
         self._ends.append(None if self._flow is None else self._flow.end())
 
     def _finish(self, pieces: Pieces) -> None:
-        """Wait for the piece that was begun first, and count it."""
+        """Wait for the oldest piece, and account for it."""
         end = self._ends.popleft()
         if end is not None:
             end.wait()
@@ -246,9 +247,9 @@ class _Member:
 
 
 class _PieceWorker(_Member):
-    """A device whose pipeline is given groups of orbitals, a few at a time, by a thread that waits for none of them.
+    """A device whose pipeline is given groups of orbitals, a few at a time, by a thread that never blocks.
 
-    ``group``: orbitals at most; ``ending`` finishes and closes the pipeline.
+    ``group``: orbitals of a group, at most; ``ending`` finishes and closes the pipeline.
     """
 
     def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, group: int, ending: ExitStack) -> None:
@@ -265,7 +266,7 @@ class _PieceWorker(_Member):
                 ended = self._count_ended(pieces)
                 return self._begin_another(pieces) or ended
         except BaseException:
-            self._ending.close()  # before others compute what is handed back
+            self._ending.close()  # before others compute the pieces that are given back
             self._hand_back(pieces)
             raise
 
@@ -281,7 +282,7 @@ class _PieceWorker(_Member):
             return False
         if self._flow is None:
             self._flow = self._ending.enter_context(DevicePipeline(self._device, self._group))
-        most = max(min(self._group, self._flow.sent), 1)  # nothing is computed beside the first orbitals
+        most = max(min(self._group, self._flow.sent), 1)  # small at first: the first upload overlaps with no computation
         piece = pieces.take(self.share.device, most, wait=False)
         if piece is not None:
             self._begin(piece)
@@ -294,16 +295,16 @@ class _Result:
     def __init__(self, psi: Any, add: bool) -> None:
         self._psi, self.add, self._lock = psi, add, threading.Lock()
         self._whole: Any = None
-        self._sums: dict[int, Any] = {}  # by first orbital: added in that order
+        self._sums: dict[int, Any] = {}  # by first orbital, and added in that order
 
     def begin(self, known: tuple[tuple[int, ...], np.dtype[Any]] | None) -> bool:
-        """Make the whole array, of a ``known`` shape and type; whether it and the orbitals are locked."""
+        """Make the whole array, of a ``known`` shape and dtype; returns whether it and the orbitals are page-locked."""
         if known is None or isinstance(self._psi, Buffer) or not locked.holds(self._psi):
             return False
         return locked.holds(self._made(known[0][1:], known[1]))
 
     def into(self, first: int, flow: DevicePipeline | None = None) -> Into:
-        """An ``Into`` that gives a part on the host its place in the whole array; ``flow``: the pipeline by which it may come."""
+        """An ``Into`` that places a part on the host in the whole array; ``flow``: the pipeline through which it may come."""
 
         def made(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
             if self.add or isinstance(self._psi, Buffer):
@@ -314,16 +315,16 @@ class _Result:
         return PipelinePlace(made, flow)
 
     def _made(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """The whole array for orbitals with results of this shape, made at the first call that gives it."""
+        """The whole array for orbitals with results of this shape, made at the first call that knows the shape."""
         with self._lock:
             shape = (self._psi.shape[0], *shape)
-            if self._whole is None or self._whole.shape != shape or self._whole.dtype != dtype:  # ``begin`` may have been told another one
+            if self._whole is None or self._whole.shape != shape or self._whole.dtype != dtype:  # ``begin`` may have assumed another one
                 on_host = not isinstance(self._psi, Buffer)
                 self._whole = locked.empty(shape, dtype) if on_host else Buffer.empty(shape, dtype, self._psi.device)
             return self._whole
 
     def take(self, first: int, part: Any) -> None:
-        """Put a part in its place, or keep it for the sum; returns when that is done."""
+        """Copy a part to its place, or keep it for the sum; returns when that is done."""
         if isinstance(part, Buffer):
             part.device.default_queue().finish()
         if self.add:
@@ -342,7 +343,7 @@ class _Result:
         queue.finish()
 
     def whole(self) -> Any:
-        """The result, when all parts are taken."""
+        """The result, once all parts have been taken."""
         if not self.add:
             return self._whole
         parts = [self._sums[first] for first in sorted(self._sums)]

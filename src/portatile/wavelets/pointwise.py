@@ -1,4 +1,4 @@
-"""Products, weighted squares and inner products of arrays, element by element: by NumPy for its arrays, on the device for Buffers."""
+"""Elementwise products, weighted squares and inner products of arrays: by NumPy for its arrays, on the device for Buffers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from portatile.runtime.one_device.engine import engine_of
 
 
 def product(x: Any, y: Any) -> Any:
-    """x y; a NumPy array ``y`` is copied to the device where ``x`` is."""
+    """x y; a NumPy array ``y`` is copied to the device of ``x``."""
     return x * y if isinstance(x, np.ndarray) else _stream("product", x, y, _like(x), 1.0)
 
 
 def add(x: Any, y: Any) -> Any:
-    """x + y; of NumPy arrays the sum is in x."""
+    """x + y; for NumPy arrays the sum overwrites x."""
     if isinstance(x, np.ndarray):
         x += y
         return x
@@ -46,7 +46,7 @@ def _like(x: Buffer) -> Buffer:
 
 
 def _stream(operation: str, x: Buffer, y: Any, out: Buffer, scalar: float) -> Buffer:
-    """Queue a streaming kernel on contiguous Buffers; gives ``out``."""
+    """Queue a streaming kernel on contiguous Buffers; returns ``out``."""
     other = y if isinstance(y, Buffer) else Buffer.from_numpy(y, x.device)
     size = x.dtype.itemsize
     for buffer in (x, other):

@@ -27,7 +27,7 @@ _INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
 def magicfilter(
     psi: Array, *, transpose: bool = False, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None
 ) -> Array:
-    """The magic filter along the first axis of ``psi``, or its ``transpose``; see ``portatile.convolve1d`` for the rest.
+    """The magic filter along the first axis of ``psi``, or its ``transpose``; everything else is as for ``portatile.convolve1d``.
 
     With free boundaries the filter is used with ``boundary="grow"`` and its transpose with ``"shrink"``.
 
@@ -49,9 +49,9 @@ def magicfilter3d(
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
-    """The magic filter, or its ``transpose``, along all three axes; in the order of ``array``. ``out`` as for ``convolve3d_separable``.
+    """The magic filter, or its ``transpose``, along all three axes, with the axes of ``array``. ``out`` is as for ``convolve3d_separable``.
 
-    With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is filtered by itself.
+    With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is filtered separately.
 
     Examples:
         >>> import numpy as np
@@ -66,8 +66,8 @@ def magicfilter3d(
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
     """One level of the wavelet transform along the first axis, of even length: scaling coefficients, then wavelet coefficients.
 
-    c_i = sum of ch(l) psi(2i + l), d_i the same with cg. On free axes psi begins at an odd point: ``boundary="shrink"`` takes the 2n + 14
-    points from -7 on to 2n coefficients, ``"grow"`` takes 2n points to the 2n + 14 coefficients that are not zero.
+    c_i = sum of ch(l) psi(2i + l), and d_i the same with cg. On free axes psi begins at an odd point: ``boundary="shrink"`` maps the 2n +
+    14 points from -7 on to 2n coefficients, ``"grow"`` maps 2n points to the 2n + 14 coefficients that are not zero.
 
     Examples:
         >>> import numpy as np
@@ -82,9 +82,9 @@ def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = 
 def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
     """The inverse of ``analysis`` along the first axis: from scaling and wavelet coefficients back to values.
 
-    x(2i) = sum over l of ch(2l) c(i - l) + cg(2l) d(i - l), x(2i + 1) the same with ch(2l + 1) and cg(2l + 1).
-    ``boundary="grow"`` takes 2n coefficients to the 2n + 14 points that are not zero; ``"shrink"`` takes the 2n + 14 coefficients of
-    ``analysis`` that grew back to 2n points.
+    x(2i) = sum over l of ch(2l) c(i - l) + cg(2l) d(i - l), and x(2i + 1) the same with ch(2l + 1) and cg(2l + 1). ``boundary="grow"`` maps
+    2n coefficients to the 2n + 14 points that are not zero; ``"shrink"`` maps the 2n + 14 coefficients of an ``analysis`` with ``"grow"``
+    back to 2n points.
 
     Examples:
         >>> import numpy as np
@@ -103,17 +103,17 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
     if kind == "periodic":
         return full
     trimmed: Array = full[..., 1:-1] if transposed else full[1:-1]  # type: ignore[index]
-    return trimmed  # the first and the last of nine pairs reach one point further than the filters
+    return trimmed  # the first and the last of nine pairs extend one point beyond the filters
 
 
 def analysis3d(
     array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: Selector | None = None
 ) -> Array:
-    """One level of the wavelet transform along each of three axes of even length, in the order of ``array``.
+    """One level of the wavelet transform along each of three axes of even length, with the axes of ``array``.
 
-    ``boundary`` is one for all axes or one for each: ``periodic``, or a free ``shrink`` (2n + 14 points to 2n) or ``grow`` (2n points to
-    2n + 14), as for ``analysis``. With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is transformed by itself.
-    ``out`` as for ``convolve3d_separable``. Raises ArgumentError for what does not fit.
+    ``boundary`` is one for all axes or one for each: ``periodic``, or, for free boundaries, ``shrink`` (2n + 14 points to 2n) or ``grow``
+    (2n points to 2n + 14), as for ``analysis``. With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is transformed
+    separately. ``out`` is as for ``convolve3d_separable``. Raises ArgumentError for what does not fit.
 
     Examples:
         >>> import numpy as np
@@ -129,9 +129,10 @@ def analysis3d(
 def synthesis3d(
     array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: Selector | None = None
 ) -> Array:
-    """The inverse of ``analysis3d``, with ``shrink`` where that grew; where that shrank, ``grow`` gives what is left of the values.
+    """The inverse of ``analysis3d``: with ``shrink`` for an axis on which that used ``grow``. After ``shrink``, ``grow`` gives what is left
+    of the values.
 
-    It is the transpose, too, and ``analysis3d`` with ``shrink`` the inverse of its ``grow``. The rest as there.
+    It is also the transpose, and ``analysis3d`` with ``shrink`` is the inverse of its ``grow``. Everything else is as for ``analysis3d``.
 
     Examples:
         >>> import numpy as np
@@ -149,11 +150,11 @@ def synthesis3d(
 
 @taken
 def _one_or_each(array: Any, separable_filter: SeparableFilter, out: Any, device: Selector | None, into: Into = locked.empty) -> Any:
-    """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
+    """The passes of ``convolve.passes3d`` over a three-dimensional array, or over each orbital of a batch."""
     if getattr(array, "ndim", AXES) != AXES + 1:
         return convolve.passes3d(array, separable_filter, device, out)
     if out is not None:
-        raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
+        raise ArgumentError("out is for the result of one three-dimensional array, not of a batch")
     if device is not None and one_device(device) is None:
         if foreign.is_foreign(array):
             return foreign.through(lambda there: _one_or_each(there, separable_filter, None, device), array)
@@ -179,7 +180,7 @@ def _one_or_each(array: Any, separable_filter: SeparableFilter, out: Any, device
 
 
 def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:
-    """Each axis's boundary; raises ArgumentError for one that loses what the other direction would need."""
+    """Each axis's boundary; raises ArgumentError for one that loses what the inverse would need."""
     found = kinds(boundary)
     if "zero" in found:
         raise ArgumentError(f"boundary={boundary!r}: the wavelet transform takes {_INVERTIBLE}")
@@ -187,7 +188,7 @@ def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:
 
 
 def _even(array: Array, axes: int) -> None:
-    """Raise ArgumentError where an axis that is transformed, the first or the last three, has an odd number of points."""
+    """Raise ArgumentError if an axis that is transformed, the first or the last three, has an odd number of points."""
     shape = tuple(getattr(array, "shape", ()))
     odd = [n for n in (shape[-axes:] if axes > 1 else shape[:1]) if n % 2]
     if odd:

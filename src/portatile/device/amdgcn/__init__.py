@@ -1,4 +1,4 @@
-"""The amdgcn back end: kernels compiled for AMD's GPUs by the distribution's Clang and libclc; nothing runs here."""
+"""The amdgcn back end: kernels compiled for AMD's GPUs by the distribution's Clang and libclc; no kernel runs here."""
 
 from portatile.device.backend import BackEnd, CompilerProduct
 

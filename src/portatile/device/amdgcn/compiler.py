@@ -1,4 +1,4 @@
-"""Clang and libclc: OpenCL C to the instructions of an AMD architecture, with no driver and no GPU."""
+"""Clang and libclc: compile OpenCL C to the instructions of an AMD architecture, without driver or GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LANGUAGE = ("-x", "cl", "-cl-std=CL1.2", "-cl-kernel-arg-info", "-target", _TRI
 
 
 def target(architecture: str, product: str = "isa") -> AmdTarget:
-    """Clang for an architecture such as ``gfx942``; ``product="object"`` gives an object file, which is not linked.
+    """Clang for an architecture such as ``gfx942``; ``product="object"`` gives an unlinked object file.
 
     Raises DeviceNotFoundError where Clang or libclc is missing, or where Clang does not know the architecture.
     """
@@ -27,7 +27,7 @@ def target(architecture: str, product: str = "isa") -> AmdTarget:
 
 
 class AmdTarget(Target):
-    """Clang for one architecture; ``kind`` is what it makes: ``isa`` (text, the default) or ``object``."""
+    """Clang for one architecture; ``kind`` is its output: ``isa`` (assembly text, the default) or ``object``."""
 
     backend = "amdgcn"
 
@@ -36,9 +36,9 @@ class AmdTarget(Target):
         self.compiler = toolchain.version() + ("" if kind == "isa" else f" to an {kind}")
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
-        """Compile OpenCL C; registers, spills and occupancy are those that Clang writes beside its instructions."""
+        """Compile OpenCL C; registers, spills and occupancy are read from Clang's comments in the assembly."""
         clang, library = toolchain.paths()
-        # definitions as text with the text's own lines kept, as for a driver
+        # definitions are part of the text, whose line numbers are kept, as for a driver's compiler
         text = "".join(f"#define {name} {value}\n" for name, value in source.defines) + f"#line 1 {quoted(source.file)}\n{source.text}"
         builtins = ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library))
         arguments = [clang, *_LANGUAGE, f"-mcpu={self.architecture}", *builtins, *_options(source.options), "-S", "-o", "-", "-"]
@@ -62,7 +62,7 @@ class AmdTarget(Target):
 
 
 def _options(options: Sequence[str]) -> list[str]:
-    """Build options that Clang knows: OpenCL's but for drivers' own, and those of the preprocessor."""
+    """The build options that Clang knows: OpenCL's standard ones and those of the preprocessor."""
     return [option for option in options if option.startswith(("-cl-", "-D", "-U", "-I", "-W")) and not option.startswith("-cl-nv-")]
 
 

@@ -1,4 +1,4 @@
-"""Common AMD GPUs of each architecture, for plans and compilations: none need be in the machine."""
+"""Common AMD GPUs of each architecture, for plans and compilations without such a GPU in the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from portatile.records import DeviceInfo
 
 @dataclass(frozen=True)
 class _Sheet:
-    """Name, compute units, work-items of a wavefront, KiB of vector registers in a compute unit, GiB of memory, MHz; matrix products."""
+    """Name, compute units, wavefront size, KiB of vector registers per compute unit, GiB of memory, MHz, shapes of matrix products."""
 
     name: str
     units: int
@@ -35,13 +35,13 @@ ARCHITECTURES = {
 
 
 def datasheet(architecture: str) -> DeviceInfo | None:
-    """A GPU of the architecture; None for one not listed. It has no images: libclc reads none there."""
+    """A GPU of the architecture; None if it is not listed. It has no images, because libclc cannot read them there."""
     known = ARCHITECTURES.get(architecture)
     if known is None:
         return None
     try:
         compiler = toolchain.version()
-    except DeviceNotFoundError:  # what a plan needs to know does not depend on it
+    except DeviceNotFoundError:  # plans do not depend on the compiler
         compiler = ""
     return DeviceInfo(
         id=f"paper:{architecture}",
@@ -69,7 +69,7 @@ def datasheet(architecture: str) -> DeviceInfo | None:
         capabilities=Capabilities(
             assembly="gcn",
             sub_group=known.wavefront,
-            registers=known.registers << 8,  # of four bytes
+            registers=known.registers << 8,  # registers of four bytes
             matrix_shapes=known.matrix_shapes,
             ordered_groups=True,
         ),

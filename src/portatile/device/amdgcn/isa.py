@@ -1,7 +1,7 @@
-"""A reader of Clang's text for AMD GPUs: its kernels, their resources, and their instructions by family.
+"""A reader of Clang's assembly for AMD GPUs: its kernels, their resources, and their instructions by family.
 
-Kernels and their arguments stand in the metadata at the end, in the layout of LLVM's AMDGPU user guide; spills and occupancy in
-comments beside the instructions. Counts are static: an instruction in a loop counts once.
+Kernels and their arguments are in the metadata at the end, in the layout of LLVM's AMDGPU user guide; spills and occupancy are in comments
+between the instructions. Counts are static: an instruction in a loop counts once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INSTRUCTION = re.compile(r"^\t((?:v|s|ds|global|flat|buffer|scratch|image|exp|t
 _FORM = re.compile(r"_(?:e32|e64|sdwa|dpp|dpp8|e64_dpp)$")
 _KINDS: dict[str, ArgKind] = {"global_buffer": "buffer", "dynamic_shared_pointer": "local", "image": "image"}
 
-_FAMILIES = (  # the first that fits
+_FAMILIES = (  # the first match decides
     ("matrix", r"v_(mfma|smfmac|wmma|swmmac)"),
     ("special", r"v_(rcp|rsq|sqrt|sin|cos|exp|log|div_fixup|div_fmas|div_scale|trig_preop)_"),
     ("atomic", r"(global|flat|buffer|ds)_(atomic|add|sub|inc|dec|min|max|and|or|xor|cmpst)\w*"),
@@ -48,7 +48,7 @@ _FAMILY = tuple((family, re.compile(pattern)) for family, pattern in _FAMILIES)
 
 @dataclass(frozen=True)
 class Isa:
-    """One instruction: the function it stands in and its name, ``v_fma_f64`` say, without its encoding."""
+    """One instruction: the function that contains it and its name without the encoding, such as ``v_fma_f64``."""
 
     function: str
     kind: str
@@ -67,12 +67,12 @@ def instructions(assembly: str) -> Iterator[Isa]:
 
 
 def undefined(assembly: str) -> tuple[str, ...]:
-    """The functions that are called and are nowhere."""
+    """The functions that are called but not defined."""
     return tuple(sorted(set(_RELOCATED.findall(assembly)) - set(_DEFINED.findall(assembly))))
 
 
 def entries(assembly: str) -> tuple[Entry, ...]:
-    """The kernels, with the arguments that the metadata name."""
+    """The kernels, with the arguments that the metadata list."""
     listed = []
     for kernel in _kernels(assembly):
         arguments = [_fields(block) for block in _blocks(kernel.partition("    .args:\n")[2], 6)]
@@ -84,7 +84,7 @@ def entries(assembly: str) -> tuple[Entry, ...]:
 
 
 def resources(assembly: str) -> dict[str, Resources]:
-    """The resources of each kernel; local memory without the dynamic part of a launch."""
+    """The resources of each kernel; its local memory does not include what a launch adds."""
     bodies = dict(_functions(assembly))
     by_kernel = {}
     for kernel in _kernels(assembly):
@@ -106,7 +106,7 @@ def resources(assembly: str) -> dict[str, Resources]:
 
 
 def _functions(assembly: str) -> Iterator[tuple[str, str]]:
-    """Names and texts of functions, the comments behind each with it."""
+    """Names and texts of functions; a text includes the comments that follow the function."""
     starts = list(_FUNCTION.finditer(assembly))
     for match, following in zip(starts, [*starts[1:], None], strict=True):
         yield match.group(1), assembly[match.end() : following.start() if following else len(assembly)]
@@ -119,7 +119,7 @@ def _kernels(assembly: str) -> list[str]:
 
 
 def _blocks(text: str, indent: int) -> list[str]:
-    """The items of a list that is indented by so many blanks, up to where it ends, each as if it began in the list's column."""
+    """The items of a list that is indented by ``indent`` spaces, up to its end; the dash of each item is replaced by a space."""
     blocks: list[list[str]] = []
     for line in text.splitlines(keepends=True):
         if line.startswith(f"{' ' * indent}- "):

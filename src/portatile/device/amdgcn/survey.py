@@ -1,4 +1,4 @@
-"""Whether Clang and libclc are here: this back end compiles and has no devices."""
+"""The survey of this back end, which compiles but has no devices: whether Clang and libclc are installed."""
 
 from __future__ import annotations
 

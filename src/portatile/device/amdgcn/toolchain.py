@@ -1,4 +1,4 @@
-"""The distribution's Clang and libclc, of which the newest is taken."""
+"""The newest Clang and libclc of the distribution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def clang() -> str | None:
 
 @cache
 def library() -> Path | None:
-    """OpenCL's library of functions as LLVM's bitcode, None where it is not installed."""
+    """OpenCL's built-in functions as LLVM bitcode, None where they are not installed."""
     return next((file for folder in _FOLDERS if (file := Path(folder, _BITCODE)).is_file()), None)
 
 
@@ -40,7 +40,7 @@ def version() -> str:
 
 @cache
 def architectures() -> frozenset[str]:
-    """The processors that Clang knows, ``gfx942`` among them."""
+    """The processors that Clang knows, such as ``gfx942``."""
     compiler, _ = paths()
     command = [compiler, "-x", "cl", "-target", "amdgcn--amdhsa", "-nogpulib", "-mcpu=help", "-S", "-o", "-", "-"]
     completed = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
@@ -48,7 +48,7 @@ def architectures() -> frozenset[str]:
 
 
 def paths() -> tuple[str, Path]:
-    """Clang and libclc; raises DeviceNotFoundError where one is missing."""
+    """The paths of Clang and libclc; raises DeviceNotFoundError where one is missing."""
     compiler, bitcode = clang(), library()
     if compiler is None or bitcode is None:
         raise DeviceNotFoundError(f"kernels for AMD's GPUs cannot be compiled: {REMEDY}")

@@ -1,4 +1,4 @@
-"""NVRTC: CUDA C++ to machine code or PTX for any architecture it knows, with no driver and no GPU."""
+"""NVRTC: CUDA C++ to machine code or PTX for any architecture that it knows, without driver or GPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from portatile.device.target import EARLY_START, Instruction, Target, carveout, 
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Source
 
-_ELF_NO_BITS = 8  # a section that occupies memory, not the file
-_CACHES = (12, 9)  # the first NVRTC that keeps what it compiled
+_ELF_NO_BITS = 8  # ELF's SHT_NOBITS: a section that occupies memory but no bytes of the file
+_CACHES = (12, 9)  # the first NVRTC that caches what it compiled
 _ARCHITECTURE_OPTIONS = ("-arch", "--gpu-architecture")
 REMEDY = "install the CUDA extra: pip install 'portatile[cuda]', in a clone '.[cuda]'"
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)(.*?)\{", re.DOTALL)
@@ -24,7 +24,7 @@ _WORK_GROUP = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
 
 def target(architecture: str, product: str = "cubin") -> CudaTarget:
-    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``product="ptx"`` gives text to read.
+    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``product="ptx"`` gives readable text.
 
     Raises DeviceNotFoundError where NVRTC is missing or does not know the architecture.
     """
@@ -48,7 +48,7 @@ def available() -> str | None:
 
 @lru_cache(maxsize=1)
 def nvrtc() -> Any:
-    """The bindings of NVRTC, imported for the first kernel text: where there is no GPU, most processes compile none for CUDA."""
+    """NVRTC's bindings, imported when the first kernel is compiled: without a GPU, most processes compile none for CUDA."""
     from cuda.bindings import nvrtc
 
     return nvrtc
@@ -61,7 +61,7 @@ def _version() -> tuple[int, int]:
 
 
 def check_architecture(architecture: str) -> None:
-    """Raise DeviceNotFoundError for what NVRTC cannot compile for, with what it can."""
+    """Raise DeviceNotFoundError for an architecture that NVRTC does not know, with those that it knows."""
     known = _checked(nvrtc().nvrtcGetSupportedArchs())
     if architecture.removeprefix("sm_").rstrip("af") not in map(str, known):
         listed = ", ".join(f"sm_{number}" for number in sorted(known))
@@ -69,7 +69,7 @@ def check_architecture(architecture: str) -> None:
 
 
 class CudaTarget(Target):
-    """NVRTC for one architecture, ``sm_90`` say; ``kind`` is what it makes: ``cubin`` (default) or ``ptx``."""
+    """NVRTC for one architecture, such as ``sm_90``; ``kind`` is its output: ``cubin`` (default) or ``ptx``."""
 
     backend = "cuda"
     prelude = "cuda"
@@ -79,24 +79,24 @@ class CudaTarget(Target):
         if reason is not None:
             raise DeviceNotFoundError(f"CUDA kernels cannot be compiled: {reason} - {REMEDY}")
         if not re.fullmatch(r"sm_\d+[af]?", architecture):
-            raise DeviceNotFoundError(f"{architecture!r} is no CUDA architecture; write for example sm_90")
+            raise DeviceNotFoundError(f"{architecture!r} is not a CUDA architecture; write for example sm_90")
         self.architecture = architecture
         self.kind = kind
         major, minor = _version()
         self.compiler = f"NVRTC {major}.{minor}" + (" to PTX" if kind == "ptx" else "")
 
     def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
-        """OpenCL C as CUDA C++, and the kernels in it."""
+        """OpenCL C translated to CUDA C++, and its kernels."""
         translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines), options=source.options)
         options = dialect.nvrtc_options((*dialect.definitions(source.options)[1], *translation.options))
         return Source(source.file, translation.text, (), options), translation.entries
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
-        """Compile CUDA C++. An architecture among the source's own options (``-arch=sm_90a``) wins over the target's."""
+        """Compile CUDA C++. An architecture among the source's own options (``-arch=sm_90a``) takes precedence over the target's."""
         return self.compile_with_ptx(source, entries)[0]
 
     def compile_with_ptx(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, str]:
-        """As ``compile``; and the PTX that NVRTC makes machine code of."""
+        """As ``compile``; also returns the PTX from which NVRTC makes the machine code."""
         bindings = nvrtc()
         program = _checked(bindings.nvrtcCreateProgram(source.text.encode(), source.file.encode(), 0, [], []))
         try:
@@ -126,7 +126,7 @@ class CudaTarget(Target):
 
     def assembly(self, binary: Binary) -> str:
         if binary.kind != "ptx":
-            raise UsageError(f"a {binary.kind} is no text: compile to PTX")
+            raise UsageError(f"a {binary.kind} is not text: compile to PTX")
         return self.payload(binary).decode()
 
     def instructions(self, assembly: str) -> Iterable[Instruction]:
@@ -138,7 +138,7 @@ def _options(source: Source, architecture: str) -> list[str]:
     options += for_compiler(source.options)
     if not any(option.split("=")[0] in _ARCHITECTURE_OPTIONS for option in source.options):
         options.append(f"--gpu-architecture={architecture}")
-    if _version() >= _CACHES:  # beside a driver; what that cache answers tells no registers, and would flatter cold times
+    if _version() >= _CACHES:  # its cached results, used if there is a driver, lack register counts and would falsify compile times
         options.append("--no-cache")
     return [*options, "--ptxas-options=-v"]
 
@@ -159,7 +159,7 @@ def _text(program: Any, size: Any, get: Any) -> bytes:
 
 
 def _entries(ptx: str) -> tuple[Entry, ...]:
-    """The kernels of a PTX text, for sources that no dialect described: parameters by width, pointers not told from integers."""
+    """The kernels of a PTX text, for sources that were not translated; its parameters have widths, and pointers look like integers."""
     entries = []
     for symbol, parameters, directives in _ENTRY.findall(ptx):
         listed = tuple(Parameter(name, _kind(kind, length), kind) for kind, name, length in _PARAMETER.findall(parameters))
@@ -174,7 +174,7 @@ def _kind(kind: str, length: str) -> ArgKind:
 
 
 def is_whole(cubin: bytes) -> bool:
-    """Whether an ELF file is as long as its own headers say: the driver is not asked to read past the end of a short one."""
+    """Whether an ELF file is as long as its headers say: the driver would read past the end of a truncated file."""
     if len(cubin) < 64 or cubin[:5] != b"\x7fELF\x02":
         return False
     number = struct.unpack_from

@@ -1,4 +1,4 @@
-"""A GPU and its primary context: the pool of its memory, its events, and which streams may use what."""
+"""A GPU and its primary context: its memory pool, its events, and the ordering of memory between streams."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from portatile.device.pool import Pool
 from portatile.device.resources import PageLock
 from portatile.errors import DeviceError
 
-_POOL_KEEPS = 8  # the driver's pool keeps freed memory up to this part of the device's (1/8): to map a gigabyte anew takes 4 ms
-_RECYCLED = 1 << 30  # the most bytes that are handed out again without a call of the driver
-_KEPT_EVENTS = 256  # of each kind, for later use
-_KEPT_STREAMS = 16  # for later use: to make or destroy one takes tenths of a millisecond
+_POOL_KEEPS = 8  # the driver's pool keeps freed memory up to 1/8 of the device's: mapping a gigabyte anew takes 4 ms
+_RECYCLED = 1 << 30  # bytes of released memory that are reused without a driver call, at most
+_KEPT_EVENTS = 256  # events of each kind that are kept for reuse
+_KEPT_STREAMS = 16  # streams that are kept for reuse: creating or destroying one takes some 100 us
 
 
 class CudaStream(Protocol):
-    """What memory needs to know of a queue: its stream and, for another library's stream, ``last``, the event after our last command."""
+    """The part of a queue that memory management needs: its stream and, if another library owns that, the event after our last command."""
 
     stream: Any
     last: Any
 
     @property
     def capturing(self) -> bool:
-        """Whether its commands go into a graph."""
+        """Whether its commands are being captured into a graph."""
 
     def release(self) -> None:
-        """Give the queue back."""
+        """Release the queue."""
 
 
 class CudaContext(Device):
-    """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU.
+    """One GPU. Memory is allocated from our own pool in the order of a private stream, so that no allocation waits for the GPU.
 
-    ``used`` are all whose contexts this process has had.
+    ``used`` holds all GPUs whose context this process has used.
     """
 
     used: ClassVar[WeakSet[CudaContext]] = WeakSet()
 
-    alone = False  # whether the process sees no other GPU, whose context a thread might have
+    alone = False  # whether this is the only visible GPU, so that no thread can have another GPU's context
 
     def __init__(self, index: int, driver_text: str) -> None:
         self._handle = call(driver.cuDeviceGet, index)
@@ -56,24 +56,26 @@ class CudaContext(Device):
         self._stream: Any = None
         self._fence_event: Any = None
         self._ready_event: Any = None
-        # these three are compared by identity: each claim or use replaces an object, so that no thread misses another's
+        # These three are compared by identity: each allocation or use replaces an object, so no thread misses another's.
         self.claimed = object()  # identifies the latest claim of memory
-        self.foreign_use = object()  # identifies the latest use of this device's memory by another library's stream
-        self._followed = self.foreign_use  # the latest such use for which the default queue has waited
+        self.foreign_use = object()  # identifies the latest use of this device's memory on another library's stream
+        self._followed = self.foreign_use  # the latest such use that the default queue has waited for
         self.recycled = self._pool_of_freed()
         self._rows = LinearTextures(self._handle, self.finish)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self._streams: list[Any] = []
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
-        self.of_graphs: list[tuple[Any, Any]] = []  # memory of other libraries' graphs, each with the signal that the graph is gone
-        self._open_to: WeakKeyDictionary[CudaContext, int] = WeakKeyDictionary()  # and the generation of each
+        # memory of graphs that other libraries captured, each with the signal that its graph is gone
+        self.of_graphs: list[tuple[Any, Any]] = []
+        # GPUs with peer access to this one's memory, and their generations
+        self._open_to: WeakKeyDictionary[CudaContext, int] = WeakKeyDictionary()
         self.page_locks: set[PageLock] = set()
         self._queues: WeakSet[CudaStream] = WeakSet()
-        self._foreign: WeakSet[CudaStream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
+        self._foreign: WeakSet[CudaStream] = WeakSet()  # queues on other libraries' streams, which may be destroyed between calls
 
     @property
     def context(self) -> tuple[Any, int]:
-        """The primary context and its number, retained at first use."""
+        """The primary context and its handle as an integer, retained at first use."""
         if self._context is None:
             self.check_own()
             with self._lock:
@@ -90,11 +92,11 @@ class CudaContext(Device):
         return CurrentContext(*(self._context or self.context))
 
     def relaxed(self) -> CaptureRelaxed:
-        """``with device.relaxed():`` runs with the device's context, and may call what is forbidden while a stream is captured."""
+        """``with device.relaxed():`` runs with the device's context, and allows calls that are forbidden while a stream is captured."""
         return CaptureRelaxed(*(self._context or self.context))
 
     def claim(self, nbytes: int) -> int:
-        """The address of new memory; every queue of ours waits until it is there. Raises DeviceError when there is not enough."""
+        """Allocate memory and return its address; all our queues wait until it is ready. Raises DeviceError if there is not enough."""
         kept = self.recycled.take(nbytes)
         if kept is not None:
             if self.foreign_use is not self._followed:
@@ -121,7 +123,7 @@ class CudaContext(Device):
             return int(pointers[0])
 
     def await_allocations(self) -> None:
-        """Block until all memory that was allocated so far is there; allowed while a stream is being captured."""
+        """Block until all memory that was allocated so far is ready; allowed while a stream is being captured."""
         if self._pool is not None:
             self._await(self._stream)
 
@@ -130,9 +132,9 @@ class CudaContext(Device):
             call(driver.cuStreamSynchronize, stream)
 
     def follow_default(self, queue: CudaStream) -> None:
-        """Make another queue wait for the commands of the default queue, before it uses memory that was handed out again.
+        """Make another queue wait for the commands of the default queue before it uses recycled memory, which they may still use.
 
-        A graph that is being captured cannot wait for them, so then this call blocks.
+        A graph that is being captured cannot wait for them, so in that case this call blocks.
         """
         if not self.recycled.handed:
             return
@@ -145,7 +147,7 @@ class CudaContext(Device):
                 call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
 
     def _follow_others(self) -> None:
-        """Make the default queue wait for other libraries' streams that used this device's memory, before it is handed out again."""
+        """Make the default queue wait for other libraries' streams that used this device's memory, before that is reused."""
         default: Any = self.default_queue()
         with self._lock, self.current():
             foreign_use = self.foreign_use
@@ -154,7 +156,7 @@ class CudaContext(Device):
             self._followed = foreign_use
 
     def _pool_of_freed(self) -> Pool:
-        """An empty pool of released memory, for the context of the present generation."""
+        """An empty pool of released memory for the context of the present generation."""
         generation = self.generation
         return Pool(self.info.global_memory, _RECYCLED, self._lock, lambda pointer: self.free(pointer, generation))
 
@@ -190,9 +192,9 @@ class CudaContext(Device):
                 self._open_to[other] = other.generation
 
     def _open(self, other: CudaContext) -> None:
-        """Map the memory into another GPU, where the machine connects them: else copies between them go through the host.
+        """Map this GPU's memory into another GPU where the machine connects them; otherwise copies between them go through the host.
 
-        The mapping of memory changes, so both must have finished what uses it.
+        The memory mapping changes, so commands of both GPUs must have finished.
         """
         if not call(driver.cuDeviceCanAccessPeer, other._handle, self._handle):
             return
@@ -203,13 +205,13 @@ class CudaContext(Device):
             access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
             with self.relaxed():
                 call(driver.cuMemPoolSetAccess, self._pool, [access], 1)
-        with other.relaxed():  # of memory of other libraries; it may be allowed already
+        with other.relaxed():  # for memory of other libraries; peer access may be enabled already
             driver.cuCtxEnablePeerAccess(self.context[0], 0)
 
     def finish(self) -> None:
         """Wait for all commands that portatile has queued on the GPU. Their errors are left to later calls.
 
-        It waits for each stream, not for the context: that would break off a capture of another library's.
+        Waits for each stream rather than the context, since waiting for the context would invalidate another library's capture.
         """
         if self._context is not None:
             with self._lock:
@@ -223,13 +225,13 @@ class CudaContext(Device):
                     driver.cuEventSynchronize(event)
 
     def attribute(self, name: str) -> int:
-        """The value of one of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
+        """The value of the device attribute ``CU_DEVICE_ATTRIBUTE_`` + ``name``."""
         return attribute(self._handle, name)
 
     def register(self, queue: CudaStream) -> None:
         """Register a queue, which from now on waits for newly allocated memory.
 
-        Another library's stream may be used only during that library's calls: its queue calls ``admit`` itself, and records the event
+        Another library's stream may only be used during that library's calls: its queue calls ``admit`` itself, and records the event
         ``last`` after each of its commands.
         """
         with self._lock:
@@ -238,12 +240,12 @@ class CudaContext(Device):
                 self.admit(queue.stream)
 
     def admit(self, stream: Any) -> None:
-        """Make a stream wait until all memory that was allocated so far is there."""
+        """Make a stream wait until all memory that was allocated so far is ready."""
         if self._pool is not None:
             call(driver.cuStreamWaitEvent, stream, self._ready_event, 0)
 
     def retire(self, queue: CudaStream, stream: Any) -> None:
-        """Unregister a queue; memory that it used is reused only after the work it has queued."""
+        """Unregister a queue; memory that it used is reused only after the work that it has queued."""
         with self._lock, self.current():
             self._queues.discard(queue)
             self._foreign.discard(queue)
@@ -256,7 +258,7 @@ class CudaContext(Device):
                 driver.cuEventDestroy(queue.last)
 
     def take_event(self, timing: bool) -> Any:
-        """A ``CUevent``, a used one if possible: making one takes longer than recording it."""
+        """A ``CUevent``, recycled if possible: creating one takes longer than recording it."""
         try:
             return self._events[timing].pop()
         except IndexError:
@@ -264,21 +266,21 @@ class CudaContext(Device):
             return call(driver.cuEventCreate, int(flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING))
 
     def take_stream(self) -> Any:
-        """A stream of our own, which holds nothing."""
+        """An idle stream of our own."""
         try:
             return self._streams.pop()
         except IndexError:
             return call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
 
     def give_stream(self, stream: Any) -> None:
-        """Keep a stream that has finished for the next ``take_stream``."""
+        """Keep an idle stream for the next ``take_stream``."""
         if len(self._streams) < _KEPT_STREAMS:
             self._streams.append(stream)
         else:
             driver.cuStreamDestroy(stream)
 
     def give_event(self, event: Any, timing: bool) -> None:
-        """Keep an event for the next ``take_event``. Commands that wait for it go on waiting for the point where it was recorded."""
+        """Keep an event for the next ``take_event``. Commands that wait for it still wait for the point where it was recorded."""
         if len(self._events[timing]) < _KEPT_EVENTS:
             self._events[timing].append(event)
         else:
@@ -290,7 +292,7 @@ class CudaContext(Device):
                 return
             for queue in [*self._queues, *self._foreign]:
                 queue.release()
-            for lock in list(self.page_locks):  # they would stay locked if another library holds the context
+            for lock in list(self.page_locks):  # they would stay locked if another library retains the context
                 lock.release()
             self._open_to.clear()
             self.recycled.close()
@@ -318,11 +320,11 @@ class CudaContext(Device):
         self._context = None
         self._streams = []
         self.page_locks = set()
-        self._lock = threading.RLock()  # the old one may be held by a thread that the forked process lacks
+        self._lock = threading.RLock()  # the old lock may be held by a thread that the forked process lacks
         self.recycled = self._pool_of_freed()
 
     def _make_pool(self, context: Any) -> None:
-        """The pool, its stream and its fence, where the driver has pools."""
+        """Create the pool, its stream and its events, if the driver supports pools."""
         if not self.attribute("MEMORY_POOLS_SUPPORTED"):
             return
         properties = driver.CUmemPoolProps()
@@ -338,6 +340,6 @@ class CudaContext(Device):
         self._fence_event, self._ready_event = call(driver.cuEventCreate, quiet), call(driver.cuEventCreate, quiet)
 
     def _fence(self, stream: Any) -> None:
-        """Make the pool's stream wait for what ``stream`` holds now."""
+        """Make the pool's stream wait for the commands that ``stream`` holds now."""
         driver.cuEventRecord(self._fence_event, stream)
         driver.cuStreamWaitEvent(self._stream, self._fence_event, 0)

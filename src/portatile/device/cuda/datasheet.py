@@ -1,4 +1,4 @@
-"""Common GPUs of each architecture, for plans and compilations where no such GPU is in the machine."""
+"""Common GPUs of each architecture, for plans and compilations without such a GPU in the machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ARCHITECTURES = {
 
 
 def datasheet(architecture: str) -> DeviceInfo | None:
-    """A GPU of the architecture, ``sm_90`` or ``sm_90a`` say; None for one not listed."""
+    """A GPU of the architecture, such as ``sm_90`` or ``sm_90a``; None if it is not listed."""
     known = ARCHITECTURES.get(architecture.rstrip("af"))
     if known is None:
         return None

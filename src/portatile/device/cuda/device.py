@@ -31,7 +31,7 @@ _LARGEST_PLANE = 2**32 - 1
 
 
 class CudaDevice(CudaContext):
-    """One GPU in its primary context, which CuPy and PyTorch share: loads, allocates and queues."""
+    """One GPU in its primary context, which CuPy and PyTorch share: loads kernels, allocates memory and makes queues."""
 
     def __init__(self, index: int, driver_text: str) -> None:
         super().__init__(index, driver_text)
@@ -40,7 +40,7 @@ class CudaDevice(CudaContext):
 
     @property
     def memory_rate(self) -> float:
-        """Two transfers to a clock, as memories of doubled rate are told."""
+        """The peak bandwidth of double data rate memory, with two transfers per clock."""
         try:
             kilohertz = self.attribute("MEMORY_CLOCK_RATE")
             bits = self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
@@ -87,14 +87,14 @@ class CudaDevice(CudaContext):
         if form.type == "image1d_buffer_t":
             memory = self.allocate(row)
             assert isinstance(memory, CudaMemory)
-            image, image.owner, memory.handle = self._view(memory, form), None, None  # the image owns it from here on
+            image, image.owner, memory.handle = self._view(memory, form), None, None  # the image owns the memory from here on
             return image
         with self.relaxed():
             memory = self.allocate(pitch * form.height * form.depth)
             assert isinstance(memory, CudaMemory)
             assert memory.handle is not None
             handle = call(driver.cuTexObjectCreate, *texture(memory.handle, form, pitch), None) if plain else None
-        pointer, memory.handle = memory.handle, None  # the image owns it from here on
+        pointer, memory.handle = memory.handle, None  # the image owns the memory from here on
         return CudaImage(self, pointer, form, pitch, handle)
 
     def _view(self, memory: Memory, form: ImageForm) -> CudaImage:

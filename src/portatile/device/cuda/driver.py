@@ -13,14 +13,14 @@ LIBRARY = "libcuda.so.1"
 
 import_error = ""
 try:
-    ctypes.CDLL(LIBRARY)  # first: the bindings, which would load it at their first call, take much longer to import
+    ctypes.CDLL(LIBRARY)  # before the bindings, which would load it at their first call and take much longer to import
     from cuda.bindings import driver as driver
 except (ImportError, OSError, RuntimeError) as error:
     driver = None
     import_error = str(error)
 
 running = [True]
-"""Empty once the interpreter ends. Objects that are destroyed later do not call the driver, whose functions may be gone already."""
+"""Empty once the interpreter exits. Objects that are destroyed later do not call the driver, which may be unloaded already."""
 atexit.register(running.clear)
 
 _LAUNCH_ERRORS = ("INVALID_VALUE", "LAUNCH_OUT_OF_RESOURCES", "INVALID_IMAGE", "LAUNCH_INCOMPATIBLE_TEXTURING")
@@ -43,12 +43,12 @@ def call(function: Any, *args: Any) -> Any:
 
 
 def attribute(handle: Any, name: str) -> int:
-    """The value of one of a device's ``CU_DEVICE_ATTRIBUTE_``."""
+    """The value of the device attribute ``CU_DEVICE_ATTRIBUTE_`` + ``name``."""
     return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
 
 
 class CurrentContext:
-    """A context manager: makes a device's context current in the thread, and restores another library's context at the end."""
+    """A context manager: makes a device's context current in the thread, and finally restores another library's context."""
 
     __slots__ = ("_context", "_number", "_previous")
 
@@ -70,10 +70,10 @@ class CurrentContext:
 
 
 class CaptureRelaxed(CurrentContext):
-    """As ``CurrentContext``; and the thread may call functions that are forbidden while a stream is captured, in whatever thread.
+    """As ``CurrentContext``, and allows the thread to call functions that are forbidden while any thread captures a stream.
 
-    Without it they fail, and break off the capture: those that wait or ask for events and streams, allocate and free memory, lock pages,
-    make and destroy textures and graphs, and unload modules. What they do does not enter the graph.
+    Such calls would otherwise fail and invalidate the capture: waiting for or querying events and streams, allocating and freeing memory,
+    locking pages, creating and destroying textures and graphs, unloading modules. What they do does not become part of the graph.
     """
 
     __slots__ = ("_mode",)

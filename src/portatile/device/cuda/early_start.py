@@ -1,6 +1,7 @@
 """Launches that may start before earlier commands have ended: programmatic dependent launch, from compute capability 9.0 on.
 
-The kernel itself waits for the earlier commands, at AFTER_PREVIOUS of the dialect. Until then its groups are scheduled and prepare.
+The kernel itself waits for the earlier commands, at AFTER_PREVIOUS of the dialect. Until then its work-groups are scheduled and run their
+prologue.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from typing import Any
 
 from portatile.device.cuda.driver import driver
 
-_GENERATION = 90  # the first architecture, sm_90
-_LEAST = 12030  # the first version of the driver, CUDA 12.3, with which such launches may be captured
+_GENERATION = 90  # the first architecture: sm_90
+_LEAST = 12030  # the first driver version, CUDA 12.3, that can capture such launches
 
 Start = Callable[[Any, int, int], Any]
 
 
 def supported(architecture: str) -> bool:
-    """Whether a device of this architecture, ``sm_90`` say, the driver and its bindings know such launches."""
+    """Whether a device of this architecture, such as ``sm_90``, the driver and its bindings support such launches."""
     digits = architecture.removeprefix("sm_").rstrip("af")
     if not digits.isdigit() or int(digits) < _GENERATION or getattr(driver, "cuLaunchKernelEx", None) is None:
         return False
@@ -28,7 +29,7 @@ def supported(architecture: str) -> bool:
 def launching(function: Any, grid: tuple[int, ...], dynamic: int) -> Start:
     """A function that launches a grid of ``function`` with ``dynamic`` bytes of dynamic local memory.
 
-    Like ``cuLaunchKernel`` it takes a stream, the address of the pointers to the parameters, and 0. It reuses one launch record, so calls
+    Like ``cuLaunchKernel`` it takes a stream, the address of the array of parameter pointers, and 0. It reuses one launch record, so calls
     must not overlap.
     """
     attribute = driver.CUlaunchAttribute()

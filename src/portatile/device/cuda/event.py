@@ -12,9 +12,9 @@ from portatile.errors import ArgumentError
 
 
 class CudaEvent(Event):
-    """A ``CUevent``, with the one recorded before the command where its queue profiles single commands.
+    """A ``CUevent``; on a queue that profiles single commands also the event ``start``, recorded before the command.
 
-    ``CudaEvent.over`` makes one that has passed already, for which the driver is not asked.
+    ``CudaEvent.over`` makes an event that has passed already, without a driver call.
     """
 
     __slots__ = ("_device", "_generation", "_profiling", "_start", "cu_event")

@@ -1,4 +1,4 @@
-"""Launches as a CUDA graph: the driver receives them once and runs all of them for one call."""
+"""Launches as a CUDA graph: the driver receives them once, and one call runs all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 256  # graphs of a device, each of which takes some of its memory
 
 
 class GraphNode(NamedTuple):
-    """A launch: work-groups and work-items in each dimension, bytes of dynamic local memory, the address of its parameters' pointers."""
+    """A launch: blocks and threads in each dimension, bytes of dynamic local memory, and the address of the array of parameter pointers."""
 
     kernel: CudaKernel
     grid: tuple[int, ...]
@@ -30,10 +30,10 @@ class GraphNode(NamedTuple):
 
 
 def may_keep_another(device: CudaContext) -> bool:
-    """Whether a device may have one more graph. Where it has ``_MOST``, the oldest is released if it is no longer used.
+    """Whether a device may have one more graph. If it has ``_MOST``, the oldest is released if it is no longer used.
 
-    A graph that was launched since the last such call stays, counts as the newest from then on, and the answer is no. So where more graphs
-    than ``_MOST`` are used by turns, the existing ones stay, instead of being released just before their next use.
+    A graph that was launched since the last such call is kept, counts as the newest from then on, and the answer is no. So if more graphs
+    than ``_MOST`` are used by turns, the existing ones stay instead of being released just before their next use.
     """
     graphs = device.graphs
     while len(graphs) >= _MOST:
@@ -49,16 +49,15 @@ def may_keep_another(device: CudaContext) -> bool:
 
 
 class LaunchGraph:
-    """Launches one after another, with the arguments that their parameters had when the graph was made.
+    """Launches one after another, with the arguments that their parameter blocks held when the graph was made.
 
-    A graph never runs twice at a time: the driver orders its runs, on whatever streams. ``executable`` is what the driver launches, None
-    after ``release``. Callers ask ``may_keep_another`` before they make a graph, and set ``launched`` when they launch it. Not safe
-    between threads.
+    Two runs of a graph never overlap: the driver orders them, on whatever streams. ``executable`` is what the driver launches, None after
+    ``release``. Callers ask ``may_keep_another`` before they make a graph, and set ``launched`` when they launch it. Not thread-safe.
     """
 
     def __init__(self, device: CudaContext, nodes: Sequence[GraphNode]) -> None:
         self._device, self._generation = device, device.generation
-        self._kernels = tuple(node.kernel for node in nodes)  # kept loaded
+        self._kernels = tuple(node.kernel for node in nodes)  # keeps the kernels loaded
         self._graph: Any = None
         self.executable: Any = None
         self.launched = False
@@ -71,7 +70,7 @@ class LaunchGraph:
         device.graphs.append(ref(self))
 
     def release(self) -> None:
-        """Release the graph; a run that has begun goes on to its end."""
+        """Release the graph; a run in progress continues to its end."""
         executable, graph, self.executable, self._graph = self.executable, self._graph, None, None
         if graph is not None and self._generation == self._device.generation:
             with self._device.relaxed():

@@ -1,7 +1,7 @@
-"""Memory for graphs that other libraries capture: it lives as long as the graph and what was instantiated from it.
+"""Memory for graphs that other libraries capture: it lives as long as the graph and every executable graph made from it.
 
-A graph could also allocate memory in each run. But then it has nodes between its kernels that allocate, free, and clear the counters of
-groups that share a sum, and these take as long as short kernels do.
+The graph itself could allocate memory in each run. But then it would have additional nodes between its kernels, to allocate, free, and
+clear the counters of work-groups that share a sum, and these nodes take as long as short kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SEMAPHORE_BYTES = 64  # at least sizeof(sem_t)
 
 
 class CapturedMemory:
-    """Memory for graphs that are captured on one stream. Calls within a capture run in order, so they can all use the same memory."""
+    """Memory for graphs that are captured on one stream. Calls within a capture run in order, so they can share the memory."""
 
     def __init__(self, device: CudaContext, stream: Any) -> None:
         self._device, self._stream = device, stream
@@ -28,8 +28,8 @@ class CapturedMemory:
         self._blocks: dict[tuple[Hashable, bool], CudaMemory] = {}
 
     def give(self, place: Hashable, nbytes: int, zeroed: bool) -> CudaMemory:
-        """Memory at a ``place`` of a plan, ``zeroed`` before the graph first runs. Raises DeviceError where there is not enough,
-        UsageError where the capture was broken off.
+        """Memory for a ``place`` of a plan, ``zeroed`` before the graph first runs. Raises DeviceError if there is not enough, UsageError
+        if the capture was invalidated.
         """
         with self._device.relaxed():
             status, number, graph, *_ = call(driver.cuStreamGetCaptureInfo, self._stream)
@@ -43,16 +43,16 @@ class CapturedMemory:
                 queue = self._device.default_queue()
                 if zeroed:
                     queue.fill(block, bytes(4), 0, nbytes)
-                queue.finish()  # a graph cannot wait for anything outside of it: the memory must be there, and unused
+                queue.finish()  # a graph cannot wait for outside work: the memory must be ready and unused now
                 self._device.await_allocations()
             return block
 
     def forget(self) -> None:
-        """Let the next call have new memory, after a capture was broken off."""
+        """Have the next call return new memory, after a capture was invalidated."""
         self._capture = -1
 
     def _kept(self, graph: Any, nbytes: int) -> CudaMemory:
-        """New memory that the graph keeps."""
+        """New memory that the graph keeps alive."""
         sweep(self._device)
         memory = self._device.allocate(nbytes)
         assert isinstance(memory, CudaMemory)
@@ -68,15 +68,15 @@ class CapturedMemory:
 class ReleaseSignal:
     """A signal that the last graph which uses some memory is gone: a semaphore of the C library, which the driver posts.
 
-    The driver calls ``sem_post`` from a thread of its own, also while Python ends, so it must not be a Python function.
+    The driver calls ``sem_post`` from its own thread, even while Python exits, so it must not be a Python function.
     """
 
     def __init__(self) -> None:
-        self.address = int(_libc.malloc(_SEMAPHORE_BYTES))  # not Python's memory either
+        self.address = int(_libc.malloc(_SEMAPHORE_BYTES))  # not Python's memory, for the same reason
         _libc.sem_init(self.address, 0, 0)
 
     def received(self) -> bool:
-        """Whether the driver has posted it; then the semaphore is freed, and this must not be called again."""
+        """Whether the driver has posted the signal; if so, the semaphore is freed, and this must not be called again."""
         if _libc.sem_trywait(self.address):
             return False
         _libc.free(self.address)

@@ -1,4 +1,4 @@
-"""Textures of the CUDA driver: pitched ones for images of two dimensions, and linear ones over a row of memory."""
+"""Textures of the CUDA driver: pitched ones for two-dimensional images, and linear ones over a row of memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from portatile.errors import DeviceError, LaunchError
 from portatile.images import ImageForm
 
 PITCH = 512  # bytes; a multiple of the alignment that textures require of their rows
-_KEPT = 256  # linear textures
+_KEPT = 256  # linear textures that are kept
 
 
 def texture(pointer: int, form: ImageForm, pitch: int) -> tuple[Any, Any]:
-    """The descriptions of pitch-linear memory and of point sampling with whole coordinates, zero outside."""
+    """The descriptors of pitch-linear memory and of point sampling with integer coordinates, zero outside of the image."""
     resource = driver.CUDA_RESOURCE_DESC()
     resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_PITCH2D
     place = resource.res.pitch2D
@@ -29,7 +29,7 @@ def texture(pointer: int, form: ImageForm, pitch: int) -> tuple[Any, Any]:
 
 
 def longest_row(form: ImageForm, device: Any) -> int:
-    """The most pixels of an image over a row of memory on a ``CUdevice``: a texture's limit, less the pixels that may lie before them."""
+    """The most pixels of an image over a row of memory on a ``CUdevice``: a texture's limit, less the pixels that may precede them."""
     try:
         most = call(driver.cuDeviceGetTexture1DLinearMaxWidth, _format(form), form.channels, device)
     except (DeviceError, RuntimeError):  # the driver is older than this function
@@ -38,7 +38,7 @@ def longest_row(form: ImageForm, device: Any) -> int:
 
 
 class LinearTexture:
-    """A texture over a row of memory: ``ahead`` pixels before those of the image. ``users`` counts the images that use it."""
+    """A texture over a row of memory, with ``ahead`` pixels before those of the image. ``users`` counts the images that use it."""
 
     __slots__ = ("ahead", "handle", "users")
 
@@ -49,12 +49,12 @@ class LinearTexture:
 class LinearTextures:
     """The linear textures of a device.
 
-    A texture describes only where its row lies, so it is kept for the next image at that address, whoever owns the memory then. When there
+    A texture only describes where its row lies, so it is kept for the next image at that address, whoever owns the memory then. When there
     are ``_KEPT``, the older half of the unused ones is destroyed, after all kernels that may still read through them.
     """
 
     def __init__(self, device: Any, finish: Callable[[], None]) -> None:
-        self._device, self._finish = device, finish  # a ``CUdevice``; what waits for all commands there
+        self._device, self._finish = device, finish  # a ``CUdevice``, and a function that waits for all its commands
         self._rows: OrderedDict[tuple[int, ImageForm], LinearTexture] = OrderedDict()
         self._alignment = 0
 
@@ -62,9 +62,9 @@ class LinearTextures:
         return len(self._rows)
 
     def take(self, pointer: int, form: ImageForm) -> LinearTexture:
-        """The texture of an image over the memory at ``pointer``, for one more user; to be called within ``relaxed()``.
+        """The texture of an image over the memory at ``pointer``, for one more user; call this within ``relaxed()``.
 
-        Raises LaunchError for memory that does not begin at a multiple of the pixel's size.
+        Raises LaunchError for memory that is not aligned to the size of a pixel.
         """
         row = self._rows.pop((pointer, form), None)
         if row is None:
@@ -76,7 +76,7 @@ class LinearTextures:
             if len(self._rows) >= _KEPT:
                 self._thin_out()
             row = LinearTexture(call(driver.cuTexObjectCreate, *_row(pointer - ahead * form.pixel, form, ahead), None), ahead)
-        self._rows[pointer, form] = row  # the newest last
+        self._rows[pointer, form] = row  # keeps the newest last
         row.users += 1
         return row
 
@@ -95,7 +95,7 @@ class LinearTextures:
 
 
 def _row(pointer: int, form: ImageForm, ahead: int) -> tuple[Any, Any]:
-    """The driver's descriptions of a row with ``ahead`` more pixels before those of the form, and of unfiltered reads from it."""
+    """The driver's descriptors of a row with ``ahead`` more pixels before those of the form, and of unfiltered reads from it."""
     resource = driver.CUDA_RESOURCE_DESC()
     resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
     place = resource.res.linear

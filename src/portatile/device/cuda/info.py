@@ -17,7 +17,7 @@ from portatile.records import DeviceInfo
 
 
 def _driver_release() -> str:
-    """The driver's own release, 580.126.09 say, where the kernel module tells."""
+    """The driver's release, such as 580.126.09, if the kernel module reports it."""
     try:
         words = Path("/proc/driver/nvidia/version").read_text().split()
     except OSError:
@@ -30,7 +30,7 @@ def capabilities(architecture: str) -> Capabilities:
     known = replace(
         of_nvidia(architecture),
         language="CUDA C++",
-        static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
+        static_local=48 << 10,  # bytes of shared memory that kernel text may declare: CUDA programming guide
         clusters=clusters(architecture),
         launch_bounds=True,
         carveout=True,
@@ -41,7 +41,7 @@ def capabilities(architecture: str) -> Capabilities:
 
 
 def describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:
-    """The facts of a ``CUdevice``, the driver's number ``index``; ``driver_text`` is its version."""
+    """The properties of a ``CUdevice``, number ``index`` of the driver; ``driver_text`` is its version."""
 
     attribute = partial(cuda_driver.attribute, handle)
     name = call(driver.cuDeviceGetName, 256, handle).split(b"\0")[0].decode()

@@ -26,8 +26,8 @@ from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3
 
 LOCAL_ALIGNMENT = 128  # bytes; every __local argument starts at a multiple of it
-_RESERVED = 1024  # bytes of a multiprocessor's local memory that the driver keeps for each group
-_DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in
+_RESERVED = 1024  # bytes of shared memory per multiprocessor that the driver reserves for each block
+_DEFAULT_DYNAMIC = 48 * 1024  # bytes of shared memory that need no opt-in
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _SCALARS = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"}
 _SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
@@ -38,8 +38,8 @@ _BYTES = (np.void, np.complex64, np.complex128)
 class _Layout:
     """The parameter block of a kernel for one sequence of argument types: packed in place, read by the driver at the launch.
 
-    Memory comes first in the block, then scalars, local arguments, samplers, images and structures; ``pointers`` says where
-    each parameter lies.
+    The block holds memory addresses first, then scalars, local arguments, samplers, images and structures; ``pointers`` holds the address
+    of each parameter, in the kernel's order.
     """
 
     def __init__(self, kinds: Sequence[type], formats: Sequence[str]) -> None:
@@ -58,12 +58,12 @@ class _Layout:
 
 
 def _is_memory(kind: type) -> bool:
-    """Whether it is a device pointer: memory that is no image, a graph's too."""
+    """Whether the type is passed as a device pointer: any memory but images, including that of graphs."""
     return issubclass(kind, CudaMemory) and kind is not CudaImage
 
 
 def parameter_block(formats: Sequence[str], order: Sequence[int]) -> tuple[struct.Struct, ctypes.Array[ctypes.c_char], Any]:
-    """Memory for parameters of these ``struct`` formats, laid out in ``order``: the packing, the block, and a pointer to each parameter."""
+    """Memory for parameters of these ``struct`` formats, laid out in ``order``: the packer, the block, and a pointer to each parameter."""
     packing = struct.Struct("".join(formats[i] for i in order))
     block = ctypes.create_string_buffer(packing.size + 1)
     offsets, ahead = {}, ""
@@ -82,7 +82,7 @@ def _first(piece: str) -> str:
 class CudaKernel(LoadedKernel):
     """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing.
 
-    ``module`` stays loaded as long as it is there.
+    The kernel keeps ``module`` loaded.
     """
 
     def __init__(
@@ -127,17 +127,17 @@ class CudaKernel(LoadedKernel):
     def start(self, grid: tuple[int, ...], dynamic: int) -> early_start.Start:
         """A function that launches a grid with ``dynamic`` bytes of dynamic local memory; see ``early_start.launching`` for its arguments.
 
-        Calls of one that starts early must not overlap: the caller holds a lock.
+        For a kernel that starts early, calls of the function must not overlap: the caller holds a lock.
         """
         if not self.early:
             return partial(driver.cuLaunchKernel, self.function, *grid, dynamic)
         return early_start.launching(self.function, grid, dynamic)
 
     def spread(self, grid: tuple[int, ...], dynamic: int) -> int:
-        """The dynamic local memory with which no multiprocessor takes more than an even share of a grid that starts early.
+        """The dynamic local memory that keeps every multiprocessor from taking more than an even share of a grid that starts early.
 
-        Behind a launch with little local memory a short grid was seen to take twice as long: the multiprocessors that the other one ran
-        on are still divided for it, probably, and those that are not take as many groups as they hold.
+        After a launch with little local memory, a short grid was observed to take twice as long. The probable reason is that the
+        multiprocessors of the earlier launch still have its memory carveout, while the others take as many work-groups as they can hold.
         """
         if not self.early:
             return dynamic
@@ -154,7 +154,7 @@ class CudaKernel(LoadedKernel):
         return share
 
     def opt_in(self, dynamic: int) -> None:
-        """Ask for ``dynamic`` bytes of local memory, or raise LaunchError."""
+        """Opt in to ``dynamic`` bytes of local memory; raises LaunchError if there is not so much."""
         if dynamic <= self._opted:
             return
         limit = self.device.info.local_memory
@@ -170,14 +170,14 @@ class CudaKernel(LoadedKernel):
     def pack(self, args: Sequence[Argument]) -> tuple[int, int]:
         """Write the arguments into the parameter block; the caller holds the lock.
 
-        Returns the address of the pointers to the parameters, and the bytes of dynamic local memory.
+        Returns the address of the array of parameter pointers, and the bytes of dynamic local memory.
         """
         device = self.device
         types = tuple(map(type, args))
         layout = self.layouts.get(types)
         if layout is None:
             layout = self.layouts[types] = self._layout(args, types)
-        # memory of another device is left out: then packing fails, and the error below names the argument
+        # memory of another device is omitted: then packing fails, and the error below names the argument
         values: list[Any] = [memory.handle for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
         values += [args[i] for i in layout.scalars]
         dynamic = 0
@@ -207,7 +207,7 @@ class CudaKernel(LoadedKernel):
         return _Layout(types, self.formats(args))
 
     def formats(self, args: Sequence[Argument]) -> list[str]:
-        """The format in which each argument is packed; raises LaunchError for those that do not fit the kernel's parameters."""
+        """The format in which each argument is packed; raises LaunchError for arguments that do not fit the kernel's parameters."""
         count = len(self._sizes) if self._sizes is not None else len(self.entry.parameters)
         if len(args) != count and (self._sizes is not None or self.entry.parameters):
             names = ", ".join(p.name for p in self.entry.parameters)
@@ -240,7 +240,7 @@ class CudaKernel(LoadedKernel):
         raise LaunchError(f"argument {self.argument(index)}: {complaint(arg, self.device)}")
 
     def _parameter_sizes(self) -> tuple[int, ...] | None:
-        """The bytes of each parameter, where the driver can tell (CUDA 12.4 and newer)."""
+        """The bytes of each parameter, if the driver reports them (CUDA 12.4 and newer)."""
         query = getattr(driver, "cuFuncGetParamInfo", None)
         if query is None:
             return None
@@ -261,7 +261,7 @@ class CudaModule(Module):
     def __init__(self, device: CudaContext, module: Any, binary: Binary) -> None:
         self._device, self._module, self._binary = device, module, binary
         self._generation = device.generation
-        self._kernels: WeakValueDictionary[str, CudaKernel] = WeakValueDictionary()  # each keeps the module
+        self._kernels: WeakValueDictionary[str, CudaKernel] = WeakValueDictionary()  # each kernel keeps the module alive
 
     def kernel(self, name: str) -> LoadedKernel:
         kernel = self._kernels.get(name)
@@ -284,7 +284,7 @@ class CudaModule(Module):
         module, self._module = self._module, None
         self._kernels.clear()
         if module is not None and self._generation == self._device.generation:
-            with self._device.relaxed():  # it may be collected while a stream is being captured
+            with self._device.relaxed():  # the module may be garbage-collected while a stream is being captured
                 driver.cuModuleUnload(module)
 
     def __del__(self) -> None:

@@ -20,11 +20,11 @@ from portatile.errors import PortatileError
 from portatile.images import ImageForm
 
 _PAGE = 4096  # bytes
-_TOUCHED = 1 << 22  # bytes from which on pinned memory is allocated by the system and then locked
+_TOUCHED = 1 << 22  # bytes of the smallest pinned block that is allocated as ordinary pages and then locked
 
 
 class CudaMemory(Memory):
-    """A device pointer, ``handle``. ``owner`` is the foreign object that the memory belongs to, or None for memory of our own."""
+    """A device pointer, ``handle``. ``owner`` is the foreign object that owns the memory, or None for memory of our own."""
 
     handle: int | None = None
 
@@ -37,7 +37,7 @@ class CudaMemory(Memory):
 
     @property
     def is_own(self) -> bool:
-        """Whether this device allocated it, or the memory of which it is a part or view; other queues may be using that."""
+        """Whether this device allocated the memory, or the memory that it is a part or view of; other queues may be using it."""
         return self.owner is None or isinstance(self.owner, CudaMemory)
 
     def release(self) -> None:
@@ -47,7 +47,7 @@ class CudaMemory(Memory):
         if pointer is not None and self.owner is None:
             if type(self) is CudaMemory and self.generation == self.device.generation:
                 self.device.recycled.give(pointer, self.nbytes)
-            else:  # an image has rows of its own length
+            else:  # an image has a padded size
                 self.device.free(pointer, self.generation)
         self.owner = None
 
@@ -57,13 +57,12 @@ class CudaMemory(Memory):
 
 
 class CudaImage(CudaMemory, Image):
-    """Rows of pixels ``pitch`` bytes apart and, of an ``image2d_t``, the texture object that samples them.
+    """Rows of pixels ``pitch`` bytes apart and, for an ``image2d_t``, the texture object that samples them.
 
-    A kernel takes it by value as ``{ulong texture; ulong data; int width; int height; int pitch; int channels;}``, with
-    ``int depth; int slice;`` behind for every other type: the texture is point-sampled with whole coordinates and reads 0
-    outside; ``data``, ``pitch`` and ``slice`` (bytes) serve writes, and reads where there is no texture. ``channels`` is
-    ``ImageForm.code``. The texture of an ``image1d_buffer_t`` is its ``row``'s, and ``slice`` the pixels of that before the first;
-    the memory may be ``owner``'s.
+    A kernel takes it by value as ``{ulong texture; ulong data; int width; int height; int pitch; int channels;}``, followed by ``int depth;
+    int slice;`` for every other type. The texture is point-sampled with integer coordinates and reads 0 outside; ``data``, ``pitch`` and
+    ``slice`` (bytes) serve writes, and reads where there is no texture. ``channels`` is ``ImageForm.code``. An ``image1d_buffer_t`` uses
+    the texture of its ``row``, and ``slice`` is the number of pixels in the row before its first; its memory may belong to ``owner``.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class CudaImage(CudaMemory, Image):
 
     @property
     def layout(self) -> str:
-        """The kernel's struct, in the letters of Python's module struct."""
+        """The kernel's struct in the format letters of Python's struct module."""
         return "QQiiii" if self.form.type == "image2d_t" else "QQiiiiiI"
 
     @property
@@ -109,9 +108,10 @@ class CudaImage(CudaMemory, Image):
 
 
 class CudaPinned:
-    """Page-locked host memory, freed when the last array on it is gone.
+    """Page-locked host memory, freed with the last array that uses it.
 
-    The driver allocates 2 GB of it a second. Ordinary pages that several threads touch and the driver then locks take a fifth of the time.
+    The driver allocates 2 GB of it per second. Ordinary pages that several threads touch and the driver then locks take a fifth of the
+    time.
     """
 
     def __init__(self, device: CudaContext, nbytes: int) -> None:
@@ -143,7 +143,7 @@ class CudaPinned:
 
 
 def _pages(nbytes: int) -> NDArray[np.uint8]:
-    """Private pages, large ones where the system has them, which a fork does not copy: copy-on-write would replace locked pages."""
+    """Private pages, huge ones where possible, which a fork does not share: copy-on-write would replace locked pages."""
     pages = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for advice in (mmap.MADV_DONTFORK, mmap.MADV_HUGEPAGE):
         with suppress(OSError):
@@ -152,7 +152,7 @@ def _pages(nbytes: int) -> NDArray[np.uint8]:
 
 
 class CudaPageLock(PageLock):
-    """Pages of a host array that all GPUs of the process reach. Raises DeviceError where the system does not lock them."""
+    """Page-locked memory of a host array, which all GPUs of the process can access. Raises DeviceError if the system does not lock it."""
 
     def __init__(self, device: CudaContext, pointer: int, nbytes: int) -> None:
         self._device, self._generation = device, device.generation
@@ -170,7 +170,7 @@ class CudaPageLock(PageLock):
 
     def wait(self) -> None:
         if self.alive:
-            for device in list(CudaContext.used):  # each of them may be copying there
+            for device in list(CudaContext.used):  # each of them may be copying this memory
                 device.finish()
 
     def release(self) -> None:

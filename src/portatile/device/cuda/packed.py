@@ -1,8 +1,9 @@
-"""Launches with parameter blocks that are laid out once: a run writes addresses and numbers in place and calls the driver for each launch.
+"""Launches whose parameter blocks are laid out once: a run writes addresses and numbers in place and calls the driver for each launch.
 
-That takes the host half as long as a launch that examines its arguments one by one. Launches that run again with the same values become a
-graph. Many launches in a graph take the host little longer than one, and even one takes less time than `cuLaunchKernel`, which copies
-the parameters each time. Launches whose values always change are queued one by one: to update a graph takes as long.
+This halves the host time of a launch whose arguments are examined one by one. Launches that run again with the same values become a graph.
+A graph of many launches takes the host little longer than a single launch, and even a graph of one launch takes less time than
+`cuLaunchKernel`, which copies the parameters each time. Launches whose values change at every run are queued one by one, because updating a
+graph takes as long.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from portatile.errors import PortatileError
 from portatile.images import Sampler
 from portatile.records import TensorMap
 
-_RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
-_STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
-_LESS = 4  # times the local memory of the launch before, from which a launch that starts early is spread
-_LARGEST = float(np.finfo(np.float32).max)  # of numbers that every type holds
-_COUNTED = 64  # sets of values, addresses mostly, of which it is known how often they came
+_RUNS = 2  # runs with the same values before a graph is made: making it takes as long as several runs
+_STREAMS = 4  # streams on which the same launches have graphs, so that they can overlap
+_LESS = 4  # a launch that starts early is spread if it has at least this many times the local memory of the launch before
+_LARGEST = float(np.finfo(np.float32).max)  # numbers up to this magnitude fit every floating-point type
+_COUNTED = 64  # sets of values whose occurrences are counted
 
 
 class PackedLaunches(Ready):
     """Ready launches of one device.
 
-    The blocks are its own, and written by each run: whoever runs it holds a lock. ``replayed``: runs with the same values become a graph.
+    Each run writes to the same parameter blocks, so the caller holds a lock. ``replayed``: runs with the same values become a graph.
     """
 
     def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch], replayed: bool = True) -> None:
@@ -49,12 +50,12 @@ class PackedLaunches(Ready):
         with device.current():
             packed = [_packed(device, launch, before) for before, launch in zip([*launches[-1:], *launches], launches, strict=False)]
         self._steps = tuple(one.step for one in packed)
-        self._pointers = [one.pointers for one in packed]  # kept: the driver is given their address alone
+        self._pointers = [one.pointers for one in packed]  # kept alive: the driver only has their address
         self.nodes = [one.node for one in packed]
         self._exactly = exactly(launches)
         self._replays: dict[int, _Replays] = {}
 
-    def run(self, queue: Any, values: Sequence[float], borrows: bool) -> bool:  # a CudaQueue; to assert that would cost every launch
+    def run(self, queue: Any, values: Sequence[float], borrows: bool) -> bool:  # a CudaQueue; an assertion would cost every launch
         borrows = borrows and queue.last is not None  # a stream of our own has already waited for our memory
         if borrows:
             queue.enter()
@@ -71,7 +72,7 @@ class PackedLaunches(Ready):
         return as_graph
 
     def _run_here(self, error: Any, address: int, queue: Any, values: Sequence[float], borrows: bool) -> bool:
-        """Run again in the device's own context if the first launch failed in another one; else raise the error of the launch."""
+        """If the first launch failed in another device's context, run again in the device's own context; else raise the launch's error."""
         place = [step[-1] for step in self._steps].index(address)
         if place == 0 and self._elsewhere():
             with self._device.current():
@@ -91,7 +92,7 @@ class PackedLaunches(Ready):
             if executable is None or (capturable and queue.capturing) or not (alone or not self._elsewhere()):
                 return False
             graph.launched = True
-            return not launch(executable, stream)[0]  # ``run`` meets the error again, and says what it is
+            return not launch(executable, stream)[0]  # ``run`` will meet the same error and report it
 
         if not borrows or queue.last is None:
             return again
@@ -106,16 +107,16 @@ class PackedLaunches(Ready):
         return lending
 
     def _mark_foreign_use(self, queue: CudaQueue) -> None:
-        """Behind commands on a stream of another library that use memory of ours, and go into no graph: as ``CudaQueue.leave``."""
+        """Note that another library's stream uses our memory, after commands that were not captured: as ``CudaQueue.leave``."""
         call(driver.cuEventRecord, queue.last, queue.stream)
         self._device.foreign_use = object()
 
     def _elsewhere(self) -> bool:
-        """Whether the thread's current context is another one. Launches then fail, and to ask after that costs less than before each."""
+        """Whether another context is current in this thread. Launches fail then; asking afterwards is cheaper than before each."""
         return int(driver.cuCtxGetCurrent()[1]) != self._number
 
     def _again(self, bits: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
-        """Run the launches as a graph if they ran with these values before; else returns False, with nothing queued."""
+        """Run the launches as a graph if they ran with these values often enough; else return False, with nothing queued."""
         replays = self._replays.get(queue.number)
         if replays is None:
             if len(self._replays) >= _STREAMS:
@@ -128,14 +129,14 @@ class PackedLaunches(Ready):
             return False
         if queue.capturable and queue.capturing:
             return False
-        # Several devices used by turns: the driver may accept a graph launch even then, at a higher cost.
+        # With several devices, a graph launch in another device's context may succeed, but at a higher cost.
         if (graph is None or not self._device.alone) and self._elsewhere():
             with self._device.current():
                 return self._replay(graph, replays, bits, values, queue)
         return self._replay(graph, replays, bits, values, queue)
 
     def _replay(self, graph: LaunchGraph | None, replays: _Replays, bits: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
-        """Launch a graph, which is made if there is none; returns False where none can be made."""
+        """Launch ``graph``, or a new graph if that is None; returns False if none can be made."""
         if graph is None:
             graph = self._graph(replays, bits, values) if may_keep_another(self._device) else None
             if graph is None:
@@ -150,7 +151,7 @@ class PackedLaunches(Ready):
         return True
 
     def _graph(self, replays: _Replays, bits: bytes, values: Sequence[float]) -> LaunchGraph | None:
-        """A graph with these values; None where the driver makes none."""
+        """A graph with these values; None if the driver cannot make it."""
         try:
             for write, pick, *_ in self._steps:
                 write(*pick(values))
@@ -163,8 +164,8 @@ class PackedLaunches(Ready):
 
 
 class RepeatedLaunches(Repeat):
-    """Launches of one plan that run again and again, one by one, so that each may start before the one before it has ended: in a burst of
-    graphs it waits. Safe to use from several threads.
+    """Launches of one plan that are repeated, queued one by one so that each may start early: consecutive launches of graphs would wait for
+    each other. Thread-safe.
     """
 
     def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch]) -> None:
@@ -182,18 +183,18 @@ class RepeatedLaunches(Repeat):
                 given.append(value.handle)
             elif isinstance(value, float | int) and -_LARGEST < value < _LARGEST:
                 given.append(value)
-            else:  # what the usual way makes of it, or says of it
+            else:  # left to the usual launch, which converts or refuses the value
                 return False
         with self._lock:
             self._packed.run(queue, given, ours)
         return True
 
     def release(self) -> None:
-        """Nothing: the blocks go with it."""
+        """Nothing to release: the blocks are freed with this object."""
 
 
 def repeated(device: CudaContext, launches: Sequence[ReadyLaunch]) -> RepeatedLaunches | None:
-    """Launches that run again; None where they take more than memory, tensor maps and real numbers."""
+    """Repeated launches; None where they take other arguments than memory, tensor maps and real numbers."""
     kinds = [arg.kind for launch in launches for arg in launch.args if isinstance(arg, Slot)]
     if all(isinstance(kind, TensorMap) or kind is Memory or issubclass(kind, np.floating) for kind in kinds):
         return RepeatedLaunches(device, launches)
@@ -201,17 +202,17 @@ def repeated(device: CudaContext, launches: Sequence[ReadyLaunch]) -> RepeatedLa
 
 
 class _Replays:
-    """The graphs that launches have on one queue, by the values that they run with, and how often others came."""
+    """The graphs of some launches on one queue, by the values of their arguments, and how often other values occurred."""
 
     __slots__ = ("_counts", "graphs", "refused")
 
     def __init__(self) -> None:
         self.graphs: dict[bytes, LaunchGraph] = {}
-        self.refused = False  # whether the driver failed to make a graph; then it is not asked again
+        self.refused = False  # whether the driver failed to make a graph; it is not asked again
         self._counts: dict[bytes, int] = {}
 
     def came_often(self, bits: bytes) -> bool:
-        """Whether these values came more than a few times, this one counted: only then a graph is worth it."""
+        """Whether these values occurred often enough, this time included, for a graph to be worth it."""
         if self.refused:
             return False
         count = self._counts.get(bits, 0)
@@ -223,18 +224,18 @@ class _Replays:
         return False
 
     def add(self, bits: bytes, graph: LaunchGraph) -> None:
-        """Keep a graph for these values, and none that was released."""
+        """Keep a graph for these values, and drop released graphs."""
         self.graphs = {bits: graph for bits, graph in self.graphs.items() if graph.executable is not None}
         self.graphs[bits] = graph
         self._counts.pop(bits, None)
 
 
 _Step = tuple[Callable[..., None], Callable[[Sequence[float]], Sequence[Any]], Callable[..., Any], int]
-"""Functions that write the gaps, that pick the gaps' values, and that launch on a stream; and the address of the parameters."""
+"""Three functions, which write the slots, pick their values, and launch on a stream; and the address of the parameter pointers."""
 
 
 class _Packed(NamedTuple):
-    """A launch as a run needs it; ``pointers`` keeps the addresses of its parameters alive; ``node`` is its description for graphs."""
+    """A launch as a run needs it. ``pointers`` keeps the addresses of its parameters alive; ``node`` describes the launch for graphs."""
 
     step: _Step
     pointers: Any
@@ -242,8 +243,8 @@ class _Packed(NamedTuple):
 
 
 def _packed(device: CudaContext, launch: ReadyLaunch, before: ReadyLaunch) -> _Packed:
-    """A launch with its constants written; the gaps lie first in the block, so that one call writes them. ``before``: the one that it
-    follows, where runs follow each other.
+    """A launch with its constants written; the slots lie first in the block, so that one call writes them. ``before`` is the launch that
+    precedes it when runs are repeated.
     """
     kernel, args = launch.kernel, launch.args
     assert isinstance(kernel, CudaKernel)
@@ -254,7 +255,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch, before: ReadyLaunch) -> _P
     settled: list[Any] = []
     dynamic = 0
     for arg in (args[i] for i in constant):
-        if type(arg) is int:  # where a __local argument begins
+        if type(arg) is int:  # the offset of a __local argument
             settled.append(dynamic)
             dynamic += -(-arg // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
         else:
@@ -271,13 +272,13 @@ def _packed(device: CudaContext, launch: ReadyLaunch, before: ReadyLaunch) -> _P
 
 
 def _local_bytes(launch: ReadyLaunch) -> int:
-    """Bytes of a group's local memory: a multiprocessor's memory is divided between that and the cache by what a launch takes."""
+    """Bytes of local memory per work-group, which decides how a multiprocessor's memory is divided between local memory and cache."""
     assert isinstance(launch.kernel, CudaKernel)
     return launch.kernel.static + sum(arg for arg in launch.args if type(arg) is int)
 
 
 def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:
-    """A function of the values of a run that gives all bits of those that the launches take."""
+    """A function that returns, from the values of a run, all bits of those that the launches take."""
     slots = {arg.place: arg.kind for launch in launches for arg in launch.args if isinstance(arg, Slot)}
     pack, pick = (
         struct.Struct("".join("Q" if kind is Memory or isinstance(kind, TensorMap) else "d" for kind in slots.values())).pack,
@@ -287,7 +288,7 @@ def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], byte
 
 
 def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
-    """A value of an argument's type, to check against the kernel's parameters."""
+    """A value of an argument's type, to check the type against the kernel's parameters."""
     if not isinstance(arg, Slot):
         return arg
     if isinstance(arg.kind, TensorMap):
@@ -296,8 +297,8 @@ def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
 
 
 def _writing(device: CudaContext, slots: Sequence[Slot]) -> Callable[[Sequence[float]], Sequence[Any]]:
-    """A function that gives what stands in these slots: values, whole ones as integers, and of tensor maps the bytes, made anew where the
-    address is another one than in the last run. Not safe between threads.
+    """A function that returns the contents of these slots: numbers, integer ones as int, and tensor maps as bytes, which are encoded again
+    if the address has changed since the last run. Not thread-safe.
     """
     pick = _picking([slot.place for slot in slots])
     maps = [(at, slot.kind) for at, slot in enumerate(slots) if isinstance(slot.kind, TensorMap)]
@@ -311,7 +312,7 @@ def _writing(device: CudaContext, slots: Sequence[Slot]) -> Callable[[Sequence[f
         for at, form in maps:
             known = last.get(at)
             if known is None or known[0] != given[at]:
-                with device.current():  # in a thread of the caller's perhaps, which has launched nothing yet
+                with device.current():  # the caller's thread may not have a context yet
                     known = last[at] = given[at], encoded(int(given[at]), form)
             given[at] = known[1]
         for at in integers:
@@ -322,7 +323,7 @@ def _writing(device: CudaContext, slots: Sequence[Slot]) -> Callable[[Sequence[f
 
 
 def _picking(places: Sequence[int]) -> Callable[[Sequence[float]], Sequence[float]]:
-    """A function that picks the values of these places."""
+    """A function that picks the values at these places."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda values: [values[place] for place in places]

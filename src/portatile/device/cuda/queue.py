@@ -1,4 +1,4 @@
-"""CUDA streams: launching and copying, the part of the CUDA back end that runs for every command."""
+"""CUDA streams: launches and copies, the part of the CUDA back end that runs for every command."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _numbers = count()
 
 
 class CudaQueue(Queue):
-    """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed.
+    """A CUDA stream: one of our own, or ``foreign``, another library's. Streams run in order, even where out-of-order execution is allowed.
 
-    Another library's stream may be destroyed once its caller has what it asked for. ``last`` is an event behind the last command
-    there that uses memory of ours, or None for a stream of our own. ``beside`` tells that there is the default queue too, ``tells`` that
-    launches give events, ``capturable`` that its caller may have commands go into a graph.
+    Another library's stream may be destroyed once its call has returned. ``last`` is an event after the last command there that uses our
+    memory, or None for a stream of our own. ``beside``: the device has a default queue, too. ``tells``: launches return events.
+    ``capturable``: commands may be captured into a graph.
     """
 
     def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None, beside: bool = False) -> None:
@@ -43,15 +43,15 @@ class CudaQueue(Queue):
         self.profiling, self.out_of_order = profiling, out_of_order
         self.generation = device.generation
         self._foreign, self._beside = foreign is not None, beside
-        self.capturable = foreign not in (None, LEGACY_STREAM)  # the legacy stream cannot be
-        self.number = next(_numbers)  # of all queues there ever were
+        self.capturable = foreign not in (None, LEGACY_STREAM)  # CUDA does not capture the legacy stream
+        self.number = next(_numbers)  # unique among all queues of the process
         self.tells = profiling or out_of_order
         self._context, self._number = device.context
         with device.current():
             self.stream = driver.CUstream(foreign) if foreign is not None else device.take_stream()
             quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
-            self._admitted = object()  # the claim of the device's memory up to which it may use what was claimed
+            self._admitted = object()  # the latest allocation of the device that this queue has waited for
         self._captured = CapturedMemory(device, self.stream)
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
         self._keeping = RLock()  # several threads may copy through one queue
@@ -130,7 +130,7 @@ class CudaQueue(Queue):
         copy = partial(driver.cuMemcpyHtoDAsync, _address(target), address(array), array.nbytes, self.stream)
 
         def again() -> None:
-            if copy()[0]:  # that of a thread with another context, say
+            if copy()[0]:  # the thread may have another current context
                 self.send(target, array)
 
         return again
@@ -239,7 +239,7 @@ class CudaQueue(Queue):
                 call(driver.cuStreamWaitEvent, self.stream, event.cu_event, 0)
 
     def flush(self) -> None:
-        """Streams hand their commands on at once."""
+        """Streams submit their commands at once."""
 
     def finish(self) -> None:
         with inside, self.device.relaxed():
@@ -281,9 +281,10 @@ class CudaQueue(Queue):
         self._captured.forget()
 
     def enter(self) -> None:
-        """Before a command on another library's stream: memory that was claimed since the last one must be there, and free.
+        """Called before a command on another library's stream: waits on the stream for memory allocated since the last command, and for its
+        last users.
 
-        Into a graph goes no wait for what is outside of it: then the memory is waited for here.
+        A graph being captured cannot wait for outside work; in that case the host waits.
         """
         claimed = self.device.claimed
         if self._foreign and self._admitted is not claimed:
@@ -296,7 +297,7 @@ class CudaQueue(Queue):
                 self._admitted = claimed
 
     def leave(self) -> None:
-        """Behind it: from here on memory of ours may be given back. What a graph uses, its owner keeps."""
+        """Called after such a command: records the point from which on our memory may be reused. What a graph uses, its owner keeps."""
         if self._foreign and not self.capturing:
             call(driver.cuEventRecord, self.last, self.stream)
             self.device.foreign_use = object()
@@ -330,7 +331,7 @@ class CudaQueue(Queue):
         return done
 
     def _forget_done(self, more: Sequence[tuple[CudaEvent, NDArray[Any]]] = ()) -> None:
-        """Drop the host arrays whose copies have passed, and keep those of ``more``; other threads may copy through the queue meanwhile."""
+        """Drop the host arrays whose copies are done, and keep those of ``more``; other threads may copy through the queue meanwhile."""
         with self._keeping:
             while self._pending and self._pending[0][0].done:
                 self._pending.popleft()
@@ -344,7 +345,7 @@ def _address(memory: CudaMemory) -> int:
 
 
 def _pitched(memory: CudaMemory) -> bool:
-    """Whether its rows lie apart, as a texture asks for."""
+    """Whether the rows of the memory are padded, as textures require."""
     return isinstance(memory, CudaImage) and memory.form.type == "image2d_t"
 
 
@@ -359,7 +360,7 @@ def _copy_of_rows(memory: Memory, array: NDArray[Any], offset: int) -> Any:
 
 
 def _copy_2d(source: CudaMemory | NDArray[Any], source_offset: int, target: CudaMemory | NDArray[Any], target_offset: int) -> Any:
-    """A pitched copy of a whole image, one end of which is that image."""
+    """A pitched copy of a whole image, which is one end of the copy."""
     image = target if isinstance(target, CudaImage) else source
     assert isinstance(image, CudaImage)
     row, height = image.form.width * image.form.pixel, image.form.height

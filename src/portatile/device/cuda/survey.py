@@ -1,4 +1,4 @@
-"""The GPUs that the CUDA driver shows, and the GPU of a pointer."""
+"""The GPUs that the CUDA driver lists, and the GPU that owns a pointer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INSTALL = "install NVIDIA's driver; in a container, start it with its GPU suppo
 
 
 def ordinal(pointer: int) -> int:
-    """The number of the GPU whose memory a pointer is; raises ArgumentError for one that is no device memory."""
+    """The number of the GPU that owns the memory of a pointer; raises ArgumentError if it is not device memory."""
     if driver is None:
         raise ArgumentError(f"CUDA memory cannot be used: {import_error}")
     if pointer == 0:  # an empty array
@@ -29,7 +29,7 @@ def ordinal(pointer: int) -> int:
 
 
 def survey() -> Survey:
-    """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, numbered as the driver numbers them."""
+    """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves visible, numbered as by the driver."""
     if driver is None:
         return Survey((), _without_driver)
     reason = compiler.available()
@@ -38,7 +38,7 @@ def survey() -> Survey:
         call(driver.cuInit, 0)
         version = int(call(driver.cuDriverGetVersion))
         count = int(call(driver.cuDeviceGetCount))
-    except Exception as error:  # the bindings raise types of their own where there is no driver
+    except Exception as error:  # without a driver, the bindings raise exceptions of their own types
         hidden = "NO_DEVICE" in str(error)
         level = "absent" if hidden else _level()
         advice = "check CUDA_VISIBLE_DEVICES, which may hide every GPU" if hidden else _INSTALL
@@ -51,16 +51,16 @@ def survey() -> Survey:
 
 
 def _without_driver() -> tuple[Finding, ...]:
-    """Asked for only where there is something to say of them: NVRTC, which compiles without a driver, is slow to load."""
+    """The findings about NVRTC without a driver, made only when asked for: NVRTC is slow to load."""
     remedy = _INSTALL if LIBRARY in import_error else compiler.REMEDY
     return _nvrtc(compiler.available()), Finding(_level(), "CUDA driver", f"cannot be used: {import_error}", remedy)
 
 
 def _nvrtc(reason: str | None) -> Finding:
-    """``reason``: why it cannot be used."""
+    """``reason``: why NVRTC cannot be used."""
     return Finding(_level(), "NVRTC", reason, compiler.REMEDY) if reason else Finding("ok", "NVRTC", CudaTarget("sm_90").compiler)
 
 
 def _level() -> Literal["absent", "broken"]:
-    """The level of the finding that CUDA cannot be used: a fault only where there is an NVIDIA GPU."""
+    """The level of the finding that CUDA cannot be used: a fault only if there is an NVIDIA GPU."""
     return "broken" if any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")) else "absent"

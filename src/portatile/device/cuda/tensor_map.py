@@ -1,4 +1,4 @@
-"""Tensor maps that the host makes: the 128 bytes by which the TMA of compute capability 9.0 finds boxes of a matrix."""
+"""Tensor maps encoded on the host: 128-byte descriptors with which the TMA of compute capability 9.0 copies tiles of a matrix."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from portatile.device.cuda.driver import call, driver
 from portatile.records import TensorMap
 
 SIZE = 128  # bytes
-_MADE: dict[TensorMap, Any] = {}  # each of the last matrix of its form
+_MADE: dict[TensorMap, Any] = {}  # the map of the last matrix of each form
 _LOCK = threading.Lock()
 
 
 @lru_cache(maxsize=256)
 def encoded(address: int, form: TensorMap) -> bytes:
-    """The map of the matrix in the buffer at ``address``; raises DeviceError for one that the engine does not take.
+    """The map of the matrix in the buffer at ``address``; raises DeviceError for a form that the TMA does not support.
 
-    The driver gives a map another address only where a context is current.
+    The driver replaces the address of a map only while a context is current.
     """
     with _LOCK:
         if (made := _MADE.get(form)) is None:
             if len(_MADE) == 256:
                 _MADE.clear()
             made = _MADE[form] = _encoded(address, form)
-        else:  # sooner than another map
+        else:  # faster than encoding another map
             call(driver.cuTensorMapReplaceAddress, made, address + form.offset)
         return ctypes.string_at(int(made.getPtr()), SIZE)
 

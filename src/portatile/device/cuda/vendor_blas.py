@@ -1,4 +1,4 @@
-"""cuBLAS on a CUDA device's own memory and streams, through ctypes: for comparisons. float32 is computed as float32, without TF32."""
+"""cuBLAS on a CUDA device's own memory and streams, through ctypes: for comparisons. float32 is computed without TF32."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REAL = {"float32": ("cublasSgemm_v2", ctypes.c_float), "float64": ("cublasDgemm
 
 
 def vendor_blas(device: Device) -> VendorBlas:
-    """The library that is found first."""
+    """The cuBLAS library that is found first."""
     assert isinstance(device, CudaContext)
     return Cublas(device)
 
@@ -43,7 +43,7 @@ class Cublas(VendorBlas):
         self._numbers = {dtype: (kind(1), kind(0)) for dtype, (_, kind) in _REAL.items()}
 
     def gemm(self, queue: Queue, dtype: str, sizes: Size3, operands: Sequence[Memory]) -> None:
-        """A row-major C = A B is the column-major product of the transposed: B' A'."""
+        """Compute a row-major C = A B as the column-major product of the transposed matrices: B' A'."""
         assert isinstance(queue, CudaQueue)
         m, n, k = sizes
         a, b, c = (ctypes.c_void_p(int(memory.handle)) for memory in operands)
@@ -74,7 +74,7 @@ def _loaded() -> ctypes.CDLL:
 
 
 def _places() -> Iterator[str]:
-    """The libraries to try: the one that the system's loader finds, then NVIDIA's wheels."""
+    """The libraries to try: first that of the system's loader, then those of NVIDIA's wheels."""
     if path := ctypes.util.find_library("cublas"):
         yield path
     wheels = importlib.util.find_spec("nvidia")

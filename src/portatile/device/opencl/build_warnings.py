@@ -1,8 +1,8 @@
-"""pyopencl warns of every build whose log is not empty, and of a look at a program before its build, which keeps pyopencl's own cache
-out. The log is kept in the Binary, and the cache is meant to stay out, so both warnings are left out.
+"""Suppression of two warnings of pyopencl: one for every build with a non-empty log, and one for every access to a program before its
+build, which portatile makes to disable pyopencl's own cache. The log is kept in the Binary.
 
-``warnings.catch_warnings`` changes the state of the process: where two threads use it by turns, the second to leave brings back what
-the first had set, and a warning of somebody else may be lost for good. So threads that build at once share one such context.
+``warnings.catch_warnings`` changes process-wide state: if two threads overlap in it, the second to leave restores what the first had set,
+and other warnings may be lost for good. So threads that build at the same time share one such context.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _context = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """A context manager that suppresses these warnings of pyopencl while any thread is inside; all other warnings appear as usual."""
+    """A context manager that suppresses these two warnings while any thread is inside; all other warnings appear as usual."""
     global _builds
     with _lock:
         if not _builds:

@@ -1,4 +1,4 @@
-"""The data caches of this machine's first core, as Linux tells them; drivers tell the size of one of them only."""
+"""The data caches of this machine's first core, as Linux reports them; drivers report the size of only one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiler in an OpenCL device's driver: programs, their logs, and binaries that other processes load."""
+"""The compiler in an OpenCL device's driver: programs, their logs, and binaries that other processes can load."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _KEPT_PROGRAMS = 32
 
 
 class Programs:
-    """The programs of one device: built ones by the data of their Binary, and binaries behind a checksum."""
+    """The programs of one device: recently built ones by the data of their Binary, and binaries protected by a checksum."""
 
     def __init__(self, device: ClContext) -> None:
         self._device = device
         self._programs: OrderedDict[bytes, Any] = OrderedDict()
-        self.drafts: WeakValueDictionary[bytes, Any] = WeakValueDictionary()  # programs whose binaries are still to be made
+        self.drafts: WeakValueDictionary[bytes, Any] = WeakValueDictionary()  # programs whose binaries are yet to be made
 
     def seal(self, payload: bytes) -> bytes:
-        """A driver's binary behind a checksum over it and the device's identity.
+        """A driver's binary, preceded by a checksum of it and of the device's identity.
 
-        Drivers crash on binaries that are cut short or another version's: PoCL ends the process.
+        Drivers crash on truncated binaries and on those of another version: PoCL aborts the process.
         """
         return _MAGIC + self._checksum(payload) + payload
 
     def take(self, binary: Binary) -> Any:
-        """The ``pyopencl.Program`` of a binary: the one that was built here, if it is kept."""
+        """The ``pyopencl.Program`` of a binary: the one that was built in this process, if it is kept."""
         return self._programs.pop(binary.data, None) or self.drafts.get(binary.data) or self.program(binary)
 
     def program(self, binary: Binary) -> Any:
@@ -64,13 +64,13 @@ class Programs:
         return program
 
     def keep(self, data: bytes, program: Any) -> None:
-        """Remember a program that was just built, so that loading its binary in this process costs nothing."""
+        """Keep a program that was just built, so that loading its binary in this process costs nothing."""
         self._programs[data] = program
         while len(self._programs) > _KEPT_PROGRAMS:
             self._programs.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget the programs that are kept."""
+        """Drop the programs that are kept."""
         self._programs.clear()
 
     def _checksum(self, payload: bytes) -> bytes:
@@ -92,19 +92,19 @@ class ClTarget(Target):
         self.compiler = device.info.compiler
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
-        """Build OpenCL C with the driver's compiler; pyopencl's own disk cache is not used.
+        """Build OpenCL C with the driver's compiler, without pyopencl's disk cache.
 
-        The driver may cache too: for cold timings start the process with ``device.COLD_COMPILER``. NVIDIA prints
-        registers and spills only when it did compile.
+        The driver may have a cache of its own: for cold timings start the process with ``device.COLD_COMPILER``. NVIDIA reports registers
+        and spills only when it actually compiles.
         """
         program, binary = self._built(source, entries)
-        # a draft's data only names the program that is kept: loaded elsewhere, it would be refused as damaged
+        # a draft's data only identifies the program in this process; loaded elsewhere, it would be refused as damaged
         data = os.urandom(32) if self.draft else self._sealed(program, binary.log, source.file)
         self._programs.keep(data, program)
         return replace(binary, data=data)
 
     def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
-        """Postpone PoCL's binaries, which hold each kernel for any work-group and for the sizes that were launched before."""
+        """Postpone PoCL's binaries, which contain each kernel for any work-group and for the sizes that were launched before."""
         program, binary = self._built(source, entries)
         name = os.urandom(32)
         self._programs.keep(name, program)
@@ -114,7 +114,7 @@ class ClTarget(Target):
     def _built(self, source: Source, entries: tuple[Entry, ...]) -> tuple[Any, Binary]:
         """The driver's program, and its Binary without the data."""
         device = self._device
-        # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
+        # definitions are prepended as text, because some drivers split options at blanks; #line preserves the user's line numbers
         defines = "".join(f"#define {name} {value}\n" for name, value in source.defines)
         given = [option for option in for_compiler(source.options) if not option.startswith("-arch=")]
         options = [*given, "-cl-kernel-arg-info"]
@@ -127,8 +127,8 @@ class ClTarget(Target):
             kernels = program.all_kernels()
         except cl.Error as error:
             raise CompileError(f"{source.file}: the driver names no kernels: {error}", log) from None
-        if not kernels:  # some drivers build such a text all the same
-            raise CompileError(f"{source.file}: there is no kernel in it", log)
+        if not kernels:  # some drivers build such a text without an error
+            raise CompileError(f"{source.file}: it contains no kernel", log)
         declared = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
         if device.nvidia and sm90a.MARK in text:
             program = self._again(program, f"{source.file} does not build for {device.info.name} with instructions of sm_90a")
@@ -138,7 +138,7 @@ class ClTarget(Target):
         return program, Binary(b"", "opencl", declared, resources, log)
 
     def _program(self, text: str, options: list[str], message: str) -> Any:
-        """The ``pyopencl.Program`` of a text, built with no more declarations than it needs where that can be known."""
+        """The ``pyopencl.Program`` of a text, built with only the declarations that it needs, where these can be determined."""
         device = self._device
         head = declarations.declared(text, options, device.info.compiler)
         if head is not None:
@@ -147,13 +147,13 @@ class ClTarget(Target):
                 construct(program, [*options, declarations.OPTION], device, message, text)
                 return program
             except CompileError:
-                pass  # the driver says what is wrong, or finds what was left out
+                pass  # the driver reports the error, or finds the missing declarations
         program = cl.Program(device.context, text)
         construct(program, options, device, message, text)
         return program
 
     def _again(self, program: Any, message: str) -> Any:
-        """The program of the PTX of ``program``, with the instructions that were comments in it."""
+        """The program of the PTX of ``program``, in which instructions that were comments are enabled."""
         device = self._device
         try:
             text = sm90a.instructions(binary_of(program).rstrip(b"\0").decode())
@@ -164,7 +164,7 @@ class ClTarget(Target):
         return made
 
     def _sealed(self, program: Any, log: str, file: str) -> bytes:
-        """The driver's binary of a built program, as devices load it."""
+        """The driver's binary of a built program, in the form that devices load."""
         try:
             with quiet(self.compiler):
                 data = binary_of(program)
@@ -176,7 +176,7 @@ class ClTarget(Target):
         return binary.data[len(_MAGIC) + _DIGEST_BYTES :]
 
     def assembly(self, binary: Binary) -> str:
-        """PTX from NVIDIA's driver; from PoCL machine code, which is disassembled."""
+        """PTX from NVIDIA's driver; disassembled machine code from PoCL."""
         data = self.payload(binary).rstrip(b"\0")
         if b".version" in data[:4096]:
             return data.decode()
@@ -189,7 +189,7 @@ class ClTarget(Target):
         return x86.instructions(assembly) if self.architecture.startswith("x86") else ()
 
     def settle(self, binary: Binary) -> None:
-        """Load the binary: NVIDIA's are PTX, and the first process to load one waits for machine code, which the driver caches."""
+        """Load the binary: NVIDIA's are PTX, and the first process to load one waits for its compilation, which the driver caches."""
         if self._device.nvidia and os.environ.get("CUDA_CACHE_DISABLE", "0") == "0":
             self._programs.program(binary)
 
@@ -203,14 +203,14 @@ def _entry(kernel: Any, device: Any) -> Entry:
             kind = _kind(kernel.get_arg_info(i, info.ADDRESS_QUALIFIER), kind_name)
             parameters.append(Parameter(_own_name(kernel.get_arg_info(i, info.NAME)), kind, kind_name))
     except cl.Error:
-        parameters = []  # a driver need not keep them
+        parameters = []  # a driver need not keep the parameters
     fixed = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
     symbol = kernel.function_name
     return Entry(_own_name(symbol), symbol, tuple(parameters), (fixed[0], fixed[1], fixed[2]) if any(fixed) else None)
 
 
 def _own_name(symbol: str) -> str:
-    """The name in the text: PoCL's headers add a prefix to functions that are called like built-in ones, such as ``dot`` or ``sign``."""
+    """The name in the kernel text: PoCL's headers add a prefix to functions named like built-in ones, such as ``dot`` or ``sign``."""
     return symbol.removeprefix("_cl_")
 
 
@@ -229,9 +229,9 @@ def _resources(kernel: Any, device: Any) -> Resources:
 
 
 def construct(program: Any, options: list[str], device: ClContext, message: str, text: str = "") -> None:
-    """Build a ``pyopencl.Program``; raises CompileError with the log in the lines of ``text``, DeviceError where memory is short."""
+    """Build a ``pyopencl.Program``; raises CompileError with the log in lines of ``text``, DeviceError if memory is short."""
     with build_warnings.left_out():
-        program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
+        program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build disables pyopencl's own cache
         try:
             program.build(options, devices=device.alike)
         except cl.Error as error:
@@ -241,7 +241,7 @@ def construct(program: Any, options: list[str], device: ClContext, message: str,
 
 
 def log_of(program: Any, device: ClContext) -> str:
-    """The driver's log of a build, in which PoCL's built-in functions have OpenCL's names and places in its headers are left out."""
+    """The driver's build log, with PoCL's internal function names replaced by OpenCL's, and without locations in PoCL's headers."""
     try:
         log = str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
     except cl.Error:
@@ -250,7 +250,7 @@ def log_of(program: Any, device: ClContext) -> str:
 
 
 def _relocated(log: str, text: str) -> str:
-    """A log whose places are lines of the whole text, as NVIDIA's are, with the file and line that ``#line`` gives them."""
+    """A log whose line numbers count the whole text, as NVIDIA's do, with file and line as given by ``#line``."""
     if "<kernel>:" not in log:
         return log
     places, lines = Places(text, "<kernel>"), text.count("\n") + 1
@@ -262,23 +262,23 @@ def _relocated(log: str, text: str) -> str:
 
 
 def binary_of(program: Any) -> bytes:
-    """The binary of a ``pyopencl.Program`` that is built for one device, or several alike. Raises ``pyopencl.Error``.
+    """The binary of a ``pyopencl.Program`` that is built for one device, or for several identical ones. Raises ``pyopencl.Error``.
 
-    A driver may compile at this moment: PoCL does when it is asked for the size, and other threads of Python run during that.
+    The call may compile: PoCL does when it is asked for the size of the binary. The GIL is released meanwhile.
     """
     ask = _program_info_function()
     if ask is not None:
         size = ctypes.c_size_t()
         ask(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
     binaries: list[bytes] = program.get_info(cl.program_info.BINARIES)
-    return next(filter(None, binaries), b"")  # it may be built for some of a context's devices only
+    return next(filter(None, binaries), b"")  # it may be built for only some of a context's devices
 
 
 @cache
 def _program_info_function() -> Any:
-    """``clGetProgramInfo`` called directly, None where the library behind pyopencl cannot be."""
+    """``clGetProgramInfo`` as a C function, None if the library behind pyopencl cannot be called directly."""
     try:
-        ask = ctypes.CDLL(cl._cl.__file__).clGetProgramInfo  # also finds what that module is linked with
+        ask = ctypes.CDLL(cl._cl.__file__).clGetProgramInfo  # also finds symbols of the libraries that the module is linked with
     except (AttributeError, OSError):
         return None
     ask.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]

@@ -1,4 +1,4 @@
-"""An OpenCL device and its context: what memory, kernels and queues need of it."""
+"""An OpenCL device and its context: the part that memory, kernels and queues use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClContext(Device):
     """One device of one OpenCL platform, whose ``pyopencl.Context`` is created at first use."""
 
     peers: tuple[ClContext, ...] = ()
-    """The other devices of its context, whose memory its kernels take."""
+    """The other devices of its context, whose memory its kernels can use."""
 
     def __init__(self, identity: str, device: Any) -> None:
         self.cl_device = device
@@ -44,13 +44,13 @@ class ClContext(Device):
     def alike(self) -> list[Any]:
         """The ``pyopencl.Device`` and those of its context that take the same binaries.
 
-        Programs are built for all of them: NVIDIA's driver names no kernels of one that lacks an executable for some.
+        Programs are built for all of them: NVIDIA's driver lists no kernels for a program that lacks an executable for one of them.
         """
         alike = [one for one in self.peers if one.info.architecture == self.info.architecture and one.info.driver == self.info.driver]
         return [self.cl_device, *(one.cl_device for one in alike)]
 
     def sampler(self, requested: Sampler) -> Any:
-        """The ``pyopencl.Sampler``, made once in a context."""
+        """The ``pyopencl.Sampler``, made once per context."""
         sampler = self._samplers.get(requested)
         if sampler is None:
             try:

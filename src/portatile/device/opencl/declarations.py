@@ -1,6 +1,7 @@
-"""The declarations of built-in functions that a text uses, for PoCL 3.0, which else reads 18,000 lines of them for each program.
+"""The declarations of the built-in functions that a text uses, for PoCL 3.0, which otherwise parses 18,000 lines of them for each program.
 
-They are Clang's, from the header beside the driver. A text that may name functions in another way than by their names gets all of them.
+The declarations are Clang's, from the header beside the driver. A text that may refer to functions in other ways than by name gets all of
+them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _folder() -> Path | None:
 
 @cache
 def _header() -> tuple[tuple[str, str], ...]:
-    """The omitted headers as pieces, each a directive or a statement, with the function that it declares ("" for others)."""
+    """The header in pieces, each a directive or a statement, with the function that it declares ("" for others)."""
     folder = _folder()
     assert folder is not None
     lines = [f'#include "{folder / "opencl-c-base.h"}"']
@@ -57,7 +58,7 @@ def _parts(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _function(part: str) -> str:
-    """The function that a part of the headers declares, and no more."""
+    """The function that a piece of the header declares, if it does nothing else."""
     head, _, rest = part.partition("(")
     if rest[-2:] == ");" and head[:1].isalpha() and ("(" not in rest or (part.count("(") == part.count(")") and "{" not in rest)):
         return head.rsplit(None, 1)[-1]
@@ -66,7 +67,7 @@ def _function(part: str) -> str:
 
 @cache
 def _always() -> frozenset[str]:
-    """The names of built-in functions that the headers' own macros may expand to."""
+    """The names of built-in functions to which macros of the header may expand."""
     folder = _folder()
     assert folder is not None
     parts = [part for part, name in _header() if not name] + (folder / "opencl-c-base.h").read_text().splitlines()
@@ -74,13 +75,13 @@ def _always() -> frozenset[str]:
 
 
 def declared(text: str, options: Sequence[str], compiler: str) -> str | None:
-    """The declarations for a text that is built with ``OPTION``; None where the driver shall read its header."""
+    """The declarations for a text that is built with ``OPTION``; None where the driver has to read its header."""
     given = " ".join(options)
     if not _DRIVER.search(compiler) or _folder() is None or _OTHERWISE.search(text) or "-I" in given or "-include" in given:
         return None
     try:
         return _for({*_WORD.findall(_CONTINUED.sub("", text)), *_WORD.findall(given), *_always()})
-    except (OSError, ValueError):  # another version's headers
+    except (OSError, ValueError):  # the headers of another version
         return None
 
 

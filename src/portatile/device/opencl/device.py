@@ -29,7 +29,7 @@ from portatile.records import Binary, Source, TensorMap
 
 
 class ClDevice(ClContext):
-    """One device of one OpenCL platform, with a context of its own: loads, allocates and queues."""
+    """One device of one OpenCL platform, with a context of its own: loads kernels, allocates memory and makes queues."""
 
     def __init__(self, identity: str, device: Any) -> None:
         super().__init__(identity, device)
@@ -49,7 +49,7 @@ class ClDevice(ClContext):
 
     def allocate(self, nbytes: int) -> Memory:
         message = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"
-        if nbytes > self.info.max_allocation:  # NVIDIA's driver would only say so at the first use
+        if nbytes > self.info.max_allocation:  # NVIDIA's driver would report it only at the first use
             raise DeviceError(message)
         context, pool = self.context, self._pool
         buffer = pool.take(nbytes)
@@ -65,7 +65,7 @@ class ClDevice(ClContext):
         try:
             part = ClMemory(self, memory.handle.get_sub_region(offset, max(nbytes, 1)), nbytes)
         except cl.Error as error:
-            raise DeviceError(f"{self.info.id} gives no part of a buffer: {error}") from None
+            raise DeviceError(f"{self.info.id} cannot make a part of a buffer: {error}") from None
         part.whole = memory
         return part
 
@@ -94,7 +94,7 @@ class ClDevice(ClContext):
         except cl.Error as error:
             if memory.whole is None:
                 raise LaunchError(f"{self.info.id} has no {form} over a buffer: {error}") from None
-            copied = self.image_of(form)  # PoCL shows no part of a buffer
+            copied = self.image_of(form)  # PoCL makes no image over a part of a buffer
             copied.copied = True
             return copied
         return ClImage(self, handle, form, memory.handle, own=False)
@@ -142,12 +142,12 @@ class ClDevice(ClContext):
         members: list[ClDevice] = [self]
         for one in others:
             if not isinstance(one, ClDevice) or one.cl_device.platform != self.cl_device.platform:
-                raise DeviceError(f"{one.info.id} is of another platform than {self.info.id}: no context holds both")
+                raise DeviceError(f"{one.info.id} and {self.info.id} belong to different platforms, which cannot share a context")
             members.append(one)
         try:
             context = cl.Context([member.cl_device for member in members])
         except cl.Error as error:
-            raise DeviceError(f"no context of {', '.join(member.info.id for member in members)}: {error}") from None
+            raise DeviceError(f"cannot make a context of {', '.join(member.info.id for member in members)}: {error}") from None
         opened = tuple(ClDevice(member.info.id, member.cl_device) for member in members)
         for one in opened:
             one._context, one.peers = context, tuple(other for other in opened if other is not one)
@@ -155,7 +155,7 @@ class ClDevice(ClContext):
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         queue = ClQueue(self, profiling, out_of_order, self._pool)
-        if self._pool.handed and self._default is not None:  # memory that was handed on may still be in use there
+        if self._pool.handed and self._default is not None:  # recycled memory may still be in use on the default queue
             event = self._default.marker()
             self._default.flush()
             queue.wait_for(event)
@@ -186,11 +186,11 @@ class ClDevice(ClContext):
 
     def abandon(self) -> None:
         super().abandon()
-        self._abandoned = self._context, self._default, self._borrowed, self._pool  # kept, because to drop them would ask the driver
+        self._abandoned = self._context, self._default, self._borrowed, self._pool  # kept, because releasing them would call the driver
         self._context = self._default = None
 
     def _probe_sharing(self) -> int:
-        """The least alignment of a host array that commands use in place, 0 if they never do; found out by filling an array."""
+        """The least alignment of a host array that commands use in place, 0 if they never do; measured by filling an array."""
         queue = self.default_queue()
         for alignment in (16, 4096):
             raw = np.zeros(16384, np.uint8)

@@ -1,4 +1,4 @@
-"""PoCL's machine code as text: the shared objects inside its binaries, through ``objdump``, of the same package as the ``ld`` it needs."""
+"""PoCL's machine code as text: the shared objects in its binaries, disassembled by the ``objdump`` that comes with PoCL's ``ld``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS = 120.0
 
 
 def disassembled(binary: bytes) -> str:
-    """The listing of every kernel: of the form for its own work-group where there is one, else of that for any.
+    """The listing of every kernel: of the variant for its required work-group size if there is one, else of the general variant.
 
     Raises UsageError where there is no machine code, or no objdump.
     """
@@ -43,7 +43,7 @@ def disassembled(binary: bytes) -> str:
 
 
 def shared_objects(binary: bytes) -> dict[str, bytes]:
-    """The shared object of each kernel: of the form for its own work-group where the binary has it, else of the general one."""
+    """The shared object of each kernel: of the variant for its required work-group size if the binary has it, else of the general one."""
     objects: dict[str, tuple[bool, bytes]] = {}
     for form in _FORM.finditer(binary):
         start = binary.find(_ELF, form.end())
@@ -56,7 +56,7 @@ def shared_objects(binary: bytes) -> dict[str, bytes]:
 
 
 def _without_copies(kernel: str, listing: str) -> str:
-    """A listing without the copies that PoCL makes of a kernel's body: one for small grids, one that it inlined elsewhere."""
+    """A listing without the copies of a kernel's body that PoCL makes: one for small grids, and one inlined elsewhere."""
     functions = re.split(r"\n(?=[0-9a-f]+ <)", listing)
     body = f"_pocl_kernel_{kernel}"
     groups = next((text for text in functions if f"<{body}_workgroup>:" in text), None)
@@ -68,7 +68,7 @@ def _without_copies(kernel: str, listing: str) -> str:
 
 
 def _length(binary: bytes, start: int) -> int:
-    """Bytes of the ELF file at ``start``: its section headers stand at its end."""
+    """Bytes of the ELF file at ``start``, whose section headers are at its end."""
     (sections,) = struct.unpack_from("<Q", binary, start + 40)
     size, count = struct.unpack_from("<2H", binary, start + 58)
     return int(sections + size * count)

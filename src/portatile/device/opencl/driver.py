@@ -1,4 +1,4 @@
-"""pyopencl, or why it cannot be imported, and exceptions for a driver's errors."""
+"""pyopencl, or the reason why it cannot be imported, and exceptions for a driver's errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ try:
     import pyopencl
 
     cl: Any = pyopencl
-except (ImportError, OSError) as error:  # not installed, or its loader does not load
+except (ImportError, OSError) as error:  # not installed, or a library that it needs is missing
     cl = None
     import_error = str(error)
 

@@ -11,7 +11,7 @@ from portatile.errors import ArgumentError
 
 
 class ClEvent(Event):
-    """A ``pyopencl.Event``; ``profiling`` tells whether its queue takes times."""
+    """A ``pyopencl.Event``; ``profiling`` tells whether its queue records times."""
 
     __slots__ = ("_profiling", "cl_event")
 

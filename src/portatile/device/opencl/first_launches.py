@@ -1,8 +1,8 @@
-"""An order for PoCL: the first launch in new sizes runs alone, and binaries are made while nothing runs.
+"""A workaround for PoCL: the first launch with new sizes runs alone, and binaries are made while nothing runs.
 
-Before version 6 PoCL has a kernel loaded several times, for wider and wider launches and for the program's binary, and counts who runs it;
-but it gives back, by kernel and work-group size alone, whichever was loaded or looked for last. Where that happens while a queue runs the
-kernel, the process is ended by an assertion, or machine code unloaded that still runs.
+Before version 6, PoCL may load a kernel several times, for larger launches and for the program's binary, and counts the users of each copy.
+But it looks the copy to release up by kernel and work-group size alone, and releases the one that was loaded or looked up last. If that
+happens while a queue runs the kernel, an assertion aborts the process, or machine code is unloaded while it runs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from weakref import WeakSet
 from portatile.device.exit_gate import inside
 from portatile.errors import PortatileError
 
-_RIGHT_SINCE = 6  # the first version of PoCL without this fault
+_RIGHT_SINCE = 6  # the first version of PoCL without this bug
 
 
 class FinishableQueue(Protocol):
-    """A queue."""
+    """A queue, of which only this is needed."""
 
     def finish(self) -> None: ...
 
 
 class LaunchOrder:
-    """The queues of one driver that needs it. Safe to use from several threads."""
+    """Coordinates the queues of one affected driver. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -37,14 +37,14 @@ class LaunchOrder:
         self._several = False
 
     def enter(self, queue: FinishableQueue) -> None:
-        """Add a queue. Kernels that other queues run have been loaded before it launches."""
+        """Add a queue, after the other queues have finished: the kernels that they run are loaded then."""
         with self._lock:
             self._finish_others(queue)
             self._queues.add(queue)
             self._several = len(self._queues) > 1
 
     def leave(self, queue: FinishableQueue) -> None:
-        """Remove a queue that is finished and launches no more."""
+        """Remove a queue that has finished and launches no more."""
         with self._lock:
             self._queues.discard(queue)
             self._several = len(self._queues) > 1
@@ -52,7 +52,7 @@ class LaunchOrder:
     def launch(self, queue: FinishableQueue, enqueue: Callable[[], Any], first: bool) -> Any:
         """Launch by ``enqueue``; returns its event.
 
-        ``first``: the kernel has not run in these sizes, so no other queue launches until it has.
+        ``first``: the kernel has not run with these sizes yet, so no other queue launches until it has.
         """
         with self._lock:
             if not (first and self._several):
@@ -65,7 +65,7 @@ class LaunchOrder:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """A context manager in which nothing runs and nothing is launched."""
+        """A context manager during which nothing runs and nothing is launched."""
         with self._lock:
             self._finish_others(None)
             yield
@@ -73,18 +73,18 @@ class LaunchOrder:
     def _finish_others(self, queue: FinishableQueue | None) -> None:
         for other in list(self._queues):
             if other is not queue:
-                with suppress(PortatileError):  # which is told to those who wait for that queue
+                with suppress(PortatileError):  # reported to those who wait for that queue
                     other.finish()
 
 
 def turns(compiler: str) -> LaunchOrder | None:
-    """The turns of a driver, which ``DeviceInfo.compiler`` names; None where launches need no order."""
+    """The launch order of a driver, which ``DeviceInfo.compiler`` names; None where the driver does not need one."""
     version = re.search(r"\bPoCL (\d+)", compiler)
     return _of(compiler) if version is not None and int(version[1]) < _RIGHT_SINCE else None
 
 
 def quiet(compiler: str) -> AbstractContextManager[None]:
-    """A context manager around calls in which the driver compiles for a program's binary."""
+    """A context manager around calls in which the driver compiles a program's binary."""
     order = turns(compiler)
     return nullcontext() if order is None else order.quiet()
 

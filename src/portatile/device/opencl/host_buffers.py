@@ -1,4 +1,4 @@
-"""Host arrays that a processor computes on, known again when they come again: making a buffer of one takes longer than a small launch."""
+"""A cache of buffers over host arrays on which a processor computes in place: creating a buffer takes longer than a small launch."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from portatile.device.base import Memory
 from portatile.device.copies import address
 
-_MOST = 256  # places in the host's memory; a buffer over one takes some hundred bytes
+_MOST = 256  # entries; a buffer over host memory takes some hundred bytes
 
 
 class HostBuffers:
-    """Buffers by the place of the array that they were made of: ``share`` makes one.
+    """Buffers by the address and size of their host arrays; ``share`` makes one.
 
-    They do not keep the array alive. A buffer that outlives its array is not used until another array lies at the same address, for which
-    it is then valid: a processor's driver uses the address and never copies. Not safe between threads.
+    They do not keep the array alive. A buffer that outlives its array is used only if another array lies at the same address, for which it
+    is valid, too: a processor's driver uses the address and never copies. Not thread-safe.
     """
 
     def __init__(self, share: Callable[[NDArray[Any]], Memory | None]) -> None:
         self._share = share
-        self._known: OrderedDict[object, Memory | None] = OrderedDict()  # None for an array that was passed once: most are not passed again
+        self._known: OrderedDict[object, Memory | None] = OrderedDict()  # None for an array that was passed only once, as most are
 
     def of(self, array: NDArray[Any]) -> Memory | None:
         """The buffer over an array that was passed before; None the first time, and where the driver cannot use the array in place."""
@@ -39,13 +39,13 @@ class HostBuffers:
         memory = known[key]
         if memory is None and array.flags.c_contiguous:
             kept = {name: array.__array_interface__[name] for name in ("shape", "data", "version")}
-            interface = {**kept, "typestr": f"|V{array.itemsize}"}  # NumPy does not read every type's own
+            interface = {**kept, "typestr": f"|V{array.itemsize}"}  # in place of dtypes that NumPy cannot read from the interface
             memory = known[key] = self._share(np.asarray(SimpleNamespace(__array_interface__=interface)))
         known.move_to_end(key)
         return memory
 
     def release(self) -> None:
-        """Release all of them."""
+        """Release all buffers."""
         for memory in self._known.values():
             _release(memory)
         self._known.clear()

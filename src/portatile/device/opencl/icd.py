@@ -1,8 +1,8 @@
-"""The OpenCL libraries that are installed, and a folder of .icd files that tells the loader of those nobody registered.
+"""The installed OpenCL libraries, and a folder of .icd files that tells the loader about unregistered ones.
 
-The loader inside pyopencl's wheel (ocl-icd) reads ``/etc/OpenCL/vendors`` or, when it is set, the folder that
-``OCL_ICD_VENDORS`` names, and always the folder inside its own package. Containers mount NVIDIA's library without
-registering it; Intel's wheel registers a path that does not exist; conda registers under its own prefix.
+The loader inside pyopencl's wheel (ocl-icd) reads ``/etc/OpenCL/vendors`` or, if it is set, the folder that ``OCL_ICD_VENDORS`` names, and
+always the folder inside its own package. Containers mount NVIDIA's library without registering it; Intel's wheel registers a path that does
+not exist; conda registers under its own prefix.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RegisteredLibrary:
 
     @property
     def broken(self) -> bool:
-        """Whether the file names a path that does not exist; a bare name is left to the dynamic linker."""
+        """Whether the file names a path that does not exist; a bare name is resolved by the dynamic linker."""
         return "/" in self.library and not Path(self.library).exists()
 
 
@@ -57,14 +57,14 @@ def registered(folder: Path) -> list[RegisteredLibrary]:
 
 @dataclass(frozen=True)
 class Installation:
-    """A machine's OpenCL installation: the folder of registrations, a finder of libraries, and the dynamic linker's verdict on each."""
+    """A machine's OpenCL installation: the folder of registrations, functions that find libraries, and a check that one can be loaded."""
 
     vendors: Path = Path("/etc/OpenCL/vendors")
     finders: tuple[Callable[[], list[Path]], ...] = field(default_factory=lambda: (nvidia, _intel, _prefix))
     load_error: Callable[[str], str] = field(default_factory=lambda: load_error)
 
     def unregistered(self, known: list[RegisteredLibrary]) -> list[Path]:
-        """Libraries that are installed where they belong and that no intact .icd file names."""
+        """Libraries that are installed in the usual places and that no valid .icd file names."""
         names = {Path(entry.library).name for entry in known if not entry.broken}
         return [library for find in self.finders for library in find() if library.name not in names]
 
@@ -74,23 +74,23 @@ class Installation:
             remedy = f"install the library again, or write its path into {entry.file}, or remove the file"
             return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not exist", remedy)
         if reason := self.load_error(entry.library):
-            detail = f"{entry.file} names {entry.library}, which does not load: {reason}"
+            detail = f"{entry.file} names {entry.library}, which cannot be loaded: {reason}"
             return Finding("broken", "OpenCL registration", detail, _LOAD_REMEDY)
         return Finding("ok", "OpenCL registration", f"{entry.file} names {entry.library}")
 
     def describe_extra(self, library: Path) -> Finding:
         """Whether an unregistered library can be loaded."""
         if reason := self.load_error(str(library)):
-            return Finding("broken", "OpenCL library", f"{library} does not load: {reason}", _LOAD_REMEDY)
-        return Finding("ok", "OpenCL library", f"{library} is not registered; it is used all the same")
+            return Finding("broken", "OpenCL library", f"{library} cannot be loaded: {reason}", _LOAD_REMEDY)
+        return Finding("ok", "OpenCL library", f"{library} is not registered; it is used nevertheless")
 
 
 @contextmanager
 def vendors(machine: Installation | None = None) -> Iterator[list[Finding]]:
-    """A context manager in which the loader sees every installed library; yields the libraries that were found.
+    """A context manager in which the loader sees every installed library; yields the findings about the libraries.
 
-    A user's own ``OCL_ICD_VENDORS`` is left alone. The loader reads the variable once, at the first
-    ``get_platforms()`` of the process, so it is put back afterwards and no child inherits it.
+    A user's own ``OCL_ICD_VENDORS`` takes precedence. The loader reads the variable once, at the process's first ``get_platforms()``, so it
+    is restored afterwards, and child processes do not inherit it.
     """
     machine = machine or Installation()
     own = settings.load().ocl_icd_vendors
@@ -131,7 +131,7 @@ def load_error(library: str) -> str:
 
 
 def _private_folder(known: list[RegisteredLibrary], extra: list[Path]) -> Path:
-    """A folder with the system's registrations and our own; its name is its content's hash, so that processes share it."""
+    """A folder with the system's registrations and our own. Its name is a hash of its content, so that processes share it."""
     files = {entry.file.name: entry.library for entry in known if not entry.broken}
     files |= {f"portatile-{library.name}.icd": str(library) for library in extra}
     content = repr(sorted(files.items())).encode()
@@ -154,7 +154,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def nvidia(folders: Iterable[str] = NVIDIA_FOLDERS, nodes: Iterable[str] = NVIDIA_NODES) -> list[Path]:
-    """NVIDIA's library in one of ``folders``, where the machine has NVIDIA's kernel driver: one of its ``nodes``."""
+    """NVIDIA's library in one of ``folders``, if the machine has NVIDIA's kernel driver, recognised by one of its ``nodes``."""
     if not any(Path(node).exists() for node in nodes):
         return []
     for folder in folders:
@@ -176,7 +176,7 @@ def _from_linker_cache(name: str) -> list[Path]:
 
 
 def _intel() -> list[Path]:
-    """The library in Intel's wheel, whose own .icd file holds a path of the machine that built it."""
+    """The library in Intel's wheel, whose own .icd file contains a path of the machine that built it."""
     try:
         files = metadata.distribution(_INTEL_WHEEL).files or []
     except metadata.PackageNotFoundError:

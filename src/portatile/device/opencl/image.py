@@ -1,4 +1,4 @@
-"""Images and samplers in OpenCL's own words."""
+"""Images and samplers in OpenCL's terms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADDRESSING = {"none": "NONE", "edge": "CLAMP_TO_EDGE", "clamp": "CLAMP", "repea
 
 
 def description(form: ImageForm, backing: Any) -> Any:
-    """The ``pyopencl.ImageDescriptor``; ``backing`` is the buffer that an ``image1d_buffer_t`` shows, else None."""
+    """The ``pyopencl.ImageDescriptor``; ``backing`` is the buffer behind an ``image1d_buffer_t``, else None."""
     descriptor = cl.ImageDescriptor()
     descriptor.image_type = getattr(cl.mem_object_type, _IMAGE_KIND[form.type])
     descriptor.shape = (form.width, form.height, 1 if form.layered else form.depth)

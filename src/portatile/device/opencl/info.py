@@ -12,12 +12,12 @@ from portatile.device.opencl.driver import cl
 from portatile.device.opencl.probe import supported_by_processor, survives
 from portatile.records import DeviceInfo
 
-_LATER_PTX = 570  # the release of NVIDIA's driver, of CUDA 12.8, from which on it takes the PTX that sm90a.py writes
-_DOTS = ("bfloat16", "int8")  # operands of which processors add up products of neighbours
+_LATER_PTX = 570  # the release of NVIDIA's driver, of CUDA 12.8, that first accepts the PTX that sm90a.py writes
+_DOTS = ("bfloat16", "int8")  # operand types for which processors have dot-product instructions
 
 
 def describe(identity: str, device: Any) -> DeviceInfo:
-    """The facts of a ``pyopencl.Device``; ``identity`` is its id."""
+    """The properties of a ``pyopencl.Device``; ``identity`` is its id."""
     platform = device.platform
     extensions = set(device.extensions.split())
     kind: Literal["cpu", "gpu", "accelerator"] = "accelerator"
@@ -60,7 +60,7 @@ def describe(identity: str, device: Any) -> DeviceInfo:
 
 
 def _survived(identity: str, device: Any, extensions: set[str]) -> frozenset[str]:
-    """The features that a processor's driver compiles; only processors' drivers have vectors of 512 bits."""
+    """The features that a processor's driver can compile; only processors' drivers report vectors of 512 bits."""
     _, platform, number = identity.split(":")
     half = ("half",) if "cl_khr_fp16" in extensions else ()
     names = (
@@ -74,7 +74,7 @@ def _survived(identity: str, device: Any, extensions: set[str]) -> frozenset[str
 
 
 def _capabilities(device: Any, extensions: set[str], architecture: str, survived: frozenset[str] | None) -> Capabilities:
-    """The capabilities of a device, from its extensions and, for NVIDIA's, from its compute capability; ``survived``: a CPU compiler's."""
+    """The capabilities of a device, from its extensions, NVIDIA's compute capability, or features that a CPU's compiler ``survived``."""
     if "cl_nv_device_attribute_query" in extensions:
         declared = declared_by_nvidia(architecture, device.local_mem_size)
         known = replace(of_nvidia(architecture), static_local=declared)
@@ -82,7 +82,7 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
     if survived is None:
         return Capabilities()
     return Capabilities(
-        ordered_groups=True,  # processors keep what one group wrote before it counted in order
+        ordered_groups=True,  # processors preserve the order of a group's writes before it counts itself done
         wide_arithmetic="wide_arithmetic" in survived,
         wide_functions="wide_functions" in survived,
         relaxed_math="relaxed_math" in survived,
@@ -92,28 +92,28 @@ def _capabilities(device: Any, extensions: set[str], architecture: str, survived
 
 
 def _release(device: Any) -> int:
-    """The number before the first dot of a driver's version; 0 where there is none."""
+    """The number before the first dot of a driver's version; 0 if there is none."""
     first = str(device.driver_version).strip().partition(".")[0]
     return int(first) if first.isdigit() else 0
 
 
 def _buffer_pixels(device: Any) -> int:
-    """Pixels of an image over a buffer; 0 where the driver is older than they are."""
+    """Pixels of an image over a buffer; 0 if the driver predates such images."""
     try:
         return int(device.image_max_buffer_size)
     except (AttributeError, cl.Error):
         return 0
 
 
-_X86 = {8: "x86-64-v3", 16: "x86-64-v4"}  # the level of the instruction set by its vectors of float32
+_X86 = {8: "x86-64-v3", 16: "x86-64-v4"}  # the level of the instruction set, by its native vector width in float32
 
 
 def _architecture(device: Any, extensions: set[str]) -> str:
     if "cl_nv_device_attribute_query" in extensions:
         return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"
     if match := re.search(r"(?:pthread|cpu)-([^-\s]+)-[^-]+-[^-]+-[^-]+-(\S+)$", device.version.strip()):
-        return "-".join(match.groups())  # PoCL names LLVM's target triple and processor in its version
-    intel = device.type & cl.device_type.CPU and "intel" in device.platform.name.lower()  # whose runtime names no target
+        return "-".join(match.groups())  # PoCL's version contains LLVM's target triple and processor
+    intel = device.type & cl.device_type.CPU and "intel" in device.platform.name.lower()  # Intel's runtime does not name its target
     if intel and (level := _X86.get(device.native_vector_width_float)):
         return level
     return re.sub(r"[^a-z0-9]+", "-", device.name.strip().lower()).strip("-")

@@ -1,4 +1,4 @@
-"""A program that is loaded, and its kernels: which NDRanges they run, and how their arguments are set."""
+"""A loaded program and its kernels: which NDRanges they run, and how their arguments are set."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from portatile.errors import ArgumentError, LaunchError
 from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3
 
-_COUNTED_BY_POCL = 2**32 - 1  # work-groups of a launch: more do not fit into its counter, and it may end the process
+_COUNTED_BY_POCL = 2**32 - 1  # work-groups of a launch: a larger number overflows PoCL's counter, which may abort the process
 
 
 class ClKernel(LoadedKernel):
-    """A ``pyopencl.LoadedKernel``. Its arguments are its state, hence the lock between setting them and queueing."""
+    """A ``pyopencl.Kernel``. Its arguments are its state, hence the lock between setting them and queueing."""
 
     def __init__(self, device: ClContext, handle: Any, entry: Entry, resources: Resources) -> None:
         self.name, self.entry, self.resources = entry.name, entry, resources
@@ -31,27 +31,27 @@ class ClKernel(LoadedKernel):
         self.handle = handle
         self.lock = threading.Lock()
         self.count: int = handle.num_args
-        # pyopencl's set_arg looks a NumPy scalar's type up for 9 us; this takes its bytes in 0.1 us
+        # pyopencl's set_arg takes 9 us to look up a NumPy scalar's type; this takes its bytes in 0.1 us
         self.set_bytes = getattr(handle, "_set_arg_buf", handle.set_arg)
-        self._last: list[object] = [None] * self.count  # serial numbers of memory, not the memory: it must not be kept alive
+        self._last: list[object] = [None] * self.count  # serial numbers instead of the memory itself, which must not be kept alive
         self.legal: set[tuple[Size3, Size3]] = set()
         info = cl.kernel_work_group_info
-        # NVIDIA answers 256 also for kernels that require and run more; it refuses by itself what it cannot run
+        # NVIDIA reports 256 even for kernels that require and run more, and refuses what it cannot run
         limit: int = handle.get_work_group_info(info.WORK_GROUP_SIZE, device.cl_device)
         self._limit = device.info.max_work_group_size if device.nvidia else min(limit, device.info.max_work_group_size)
         self._groups = _COUNTED_BY_POCL if "Portable Computing Language" in device.info.platform else None
         self._static: int = handle.get_work_group_info(info.LOCAL_MEM_SIZE, device.cl_device)
 
     def check(self, global_size: Size3, local_size: Size3) -> None:
-        """Raise LaunchError for an NDRange that the device cannot run; a legal one is remembered."""
+        """Raise LaunchError for an NDRange that the device cannot run; legal ones are cached."""
         ranges.check(self, self.device.info, self._limit, global_size, local_size, self._groups)
         self.check_local(0)
         self.legal.add((global_size, local_size))
 
     def check_local(self, dynamic: int) -> None:
-        """Raise LaunchError for more local memory than there is: PoCL accepts it silently or ends the process.
+        """Raise LaunchError for more local memory than the device has: PoCL accepts it silently or aborts the process.
 
-        NVIDIA reports 48 KB but runs static arrays well past that, and refuses what does not fit by itself.
+        NVIDIA reports 48 KB but runs static arrays well past that, and refuses what does not fit.
         """
         static = 0 if self.device.nvidia else self._static
         limit = self.device.info.local_memory
@@ -71,17 +71,17 @@ class ClKernel(LoadedKernel):
         try:
             for index, arg in enumerate(passed):
                 kind = type(arg)
-                if last[index] is arg and kind is not int and kind is not np.void:  # most of them in most launches
+                if last[index] is arg and kind is not int and kind is not np.void:  # true for most arguments of most launches
                     continue
                 if (kind is ClMemory or kind is ClImage) and (arg.device is device or arg.device in peers) and arg.handle is not None:
                     if last[index] != arg.serial:
                         if kind is ClImage:
                             check_form(self.entry, index, arg.form)
-                        last[index] = None  # an interrupt may come between the driver's argument and what is known of it
+                        last[index] = None  # so that an interrupt between the driver's call and our record of it does no harm
                         set_arg(index, arg.handle)
                         last[index] = arg.serial
                 elif isinstance(arg, np.generic):
-                    if last[index] is not arg or kind is np.void:  # a structure is the one scalar that can change
+                    if last[index] is not arg or kind is np.void:  # a structure is the only scalar type that is mutable
                         last[index] = None
                         set_bytes(index, arg)
                         last[index] = arg
@@ -108,11 +108,11 @@ class ClKernel(LoadedKernel):
         try:
             handle = cl.Kernel(self.handle.program, self.entry.symbol)
         except cl.Error as error:
-            raise LaunchError(f"kernel {self.name!r} cannot be made again: {error}") from None
+            raise LaunchError(f"kernel {self.name!r} cannot be created again: {error}") from None
         return ClKernel(self.device, handle, self.entry, self.resources)
 
     def release(self) -> None:
-        """Give the driver's kernel back."""
+        """Release the driver's kernel."""
         self.handle = self.set_bytes = None
 
 

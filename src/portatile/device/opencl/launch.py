@@ -1,4 +1,4 @@
-"""Launches without an event: pyopencl always has one made, which costs NVIDIA's driver 4 us of the host and 2 us of the device."""
+"""Launches without an event: pyopencl always requests one, which costs NVIDIA's driver 4 us on the host and 2 us on the device."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from portatile.records import Size3
 
 @cache
 def bare(binding: Any) -> Callable[..., int] | None:
-    """The driver's clEnqueueNDRangeKernel, with handles as integers and sizes of ``sizes``; it returns 0 if the launch is queued.
+    """The driver's clEnqueueNDRangeKernel, with handles as integers and sizes made by ``sizes``; it returns 0 if the launch is queued.
 
-    Where it fails, a launch through ``binding``, pyopencl, raises the reason. None where the library behind that cannot be called directly.
+    If it fails, a launch through ``binding``, pyopencl, raises the reason. None if the library behind pyopencl cannot be called directly.
     """
     try:
-        enqueue = ctypes.CDLL(binding._cl.__file__).clEnqueueNDRangeKernel  # also finds what that module is linked with
+        # also finds symbols of the libraries that the module is linked with
+        enqueue = ctypes.CDLL(binding._cl.__file__).clEnqueueNDRangeKernel
     except (AttributeError, OSError):
         return None
     pointer = ctypes.c_void_p
@@ -28,5 +29,5 @@ def bare(binding: Any) -> Callable[..., int] | None:
 
 @lru_cache(maxsize=1024)
 def sizes(size: Size3) -> ctypes.Array[ctypes.c_size_t]:
-    """Three sizes as the driver takes them."""
+    """Three sizes as a C array."""
     return (ctypes.c_size_t * 3)(*size)

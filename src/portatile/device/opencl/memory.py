@@ -19,8 +19,8 @@ _serials = count(1)
 
 
 class ClMemory(Memory):
-    """A ``pyopencl.Buffer``, ``handle``. ``array``: the host array whose memory it is, if any; ``pool``: where a released buffer goes;
-    ``maps``: the tensor maps of a buffer that cannot keep them itself.
+    """A ``pyopencl.Buffer``, ``handle``. ``array``: the host array whose memory it uses, if any; ``pool``: the pool that takes the released
+    buffer; ``maps``: the tensor maps of a buffer that cannot store them itself.
     """
 
     handle: Any = None
@@ -54,8 +54,8 @@ class ClMemory(Memory):
 
 
 class ClImage(ClMemory, Image):
-    """A ``pyopencl.Image``. ``backing`` is the buffer that an ``image1d_buffer_t`` shows, through which it is copied; released with
-    it if it is its ``own``.
+    """A ``pyopencl.Image``. ``backing`` is the buffer behind an ``image1d_buffer_t``, through which it is copied; it is released with the
+    image if it is its ``own``.
     """
 
     def __init__(self, device: ClContext, buffer: Any, form: ImageForm, backing: Any = None, own: bool = True) -> None:
@@ -64,7 +64,7 @@ class ClImage(ClMemory, Image):
 
     @property
     def region(self) -> tuple[int, ...]:
-        """The size of the memory as commands that copy images count: width, height, depth, or layers behind the last of them."""
+        """The size in the terms of image copies: width, height and depth or layers; of an array of lines: width, lines and 1."""
         form = self.form
         return (form.width, form.depth, 1) if form.type == "image1d_array_t" else (form.width, form.height, form.depth)
 
@@ -76,7 +76,7 @@ class ClImage(ClMemory, Image):
 
 
 class ClPinned:
-    """Host memory that the driver allocated, mapped by a ``pyopencl.CommandQueue`` for as long as an array refers to it."""
+    """Host memory allocated by the driver, and mapped by a ``pyopencl.CommandQueue`` as long as an array refers to it."""
 
     def __init__(self, device: ClContext, cl_queue: Any, nbytes: int) -> None:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
@@ -96,7 +96,7 @@ class ClPinned:
 
 
 class ClMapped:
-    """A block of memory, mapped by a ``pyopencl.CommandQueue`` for as long as an array refers to it; waits for what the queue holds."""
+    """A block of memory, mapped by a ``pyopencl.CommandQueue`` as long as an array refers to it; waits for the queue's commands."""
 
     def __init__(self, cl_queue: Any, memory: ClMemory) -> None:
         access = cl.map_flags.READ | cl.map_flags.WRITE

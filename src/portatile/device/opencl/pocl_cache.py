@@ -1,8 +1,8 @@
-"""PoCL's own cache, in a folder of ours that is looked over before PoCL loads from it: a damaged library there would end the process.
+"""PoCL's own cache, in a folder of ours that is checked before PoCL loads from it: a damaged library there would abort the process.
 
-Where the user has not chosen a folder (``POCL_CACHE_DIR``). A process that ends lists every file with its size and the time it was
-written; one that has changed since, or that is new and no whole ELF file, goes with all of its program, which PoCL then compiles again.
-So do all that are not listed when the process that wrote them has crashed.
+Used unless the user has chosen a folder (``POCL_CACHE_DIR``). At its end a process lists every file with its size and modification time. A
+program with a file that has changed since, or with a new file that is incomplete, is removed, and PoCL compiles it again. So are all
+programs with unlisted files if the process that wrote them has crashed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from portatile.device.backend import at_exit
 
 _LIST = "sound.json"
 _DIGEST = 64  # characters of the digest that precedes the list
-_MOST_BYTES = 96 << 20  # of all programs: PoCL itself removes none, and to check so many bytes takes 0.1 s
-_KEEPS = 0.75  # the share of that which is kept when programs are removed
-_AT_ONCE = 64  # programs that one process removes because there are too many
-_USERS = "users"  # a file for each process that uses the folder, by its id
-_HEADER = 64  # bytes of a 64-bit ELF file's head
+_MOST_BYTES = 96 << 20  # of all programs: PoCL itself removes none, and checking this many bytes takes 0.1 s
+_KEEPS = 0.75  # the fraction of that which is kept when programs are removed
+_AT_ONCE = 64  # programs that one process removes at most because there are too many
+_USERS = "users"  # a file for each process that uses the folder, named by its id
+_HEADER = 64  # bytes of a 64-bit ELF file's header
 
-_USED = "last_accessed"  # PoCL's mark in a program's folder
+_USED = "last_accessed"  # PoCL's time stamp in a program's folder
 
 _Files = dict[str, tuple[int, int]]
-"""Of a program what PoCL would load, by the path below its folder: bytes, and nanoseconds of the last change."""
+"""The files of a program that PoCL would load, by path below its folder: size in bytes, and modification time in nanoseconds."""
 
 
 def prepare() -> None:
-    """Give PoCL a folder below the binary cache's, for this process and its children, and check it. To be called before PoCL is loaded."""
+    """Give PoCL a checked folder below that of the binary cache, for this process and its children. Call this before PoCL is loaded."""
     if sys.platform != "linux" or settings.pocl_cache():
         return
     folder = settings.load().cache_dir / "pocl"
@@ -44,9 +44,9 @@ def prepare() -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.lstat()
         if status.st_uid != os.getuid() or status.st_mode & 0o022 or not os.access(folder, os.W_OK | os.X_OK):
-            return  # somebody else may have put libraries there
+            return  # other users could have put libraries there
         if settings.full(folder):
-            return  # PoCL's compiler would end the process
+            return  # PoCL's compiler would abort the process
         remove_damaged(folder, _crashed(folder))
         own_folder = folder / _USERS / str(os.getpid())
         own_folder.touch()
@@ -75,7 +75,7 @@ def _crashed(folder: Path) -> bool:
 
 
 def remove_damaged(folder: Path, crashed: bool = False) -> int:
-    """Remove the programs that have a damaged file, and the oldest ones where all take too much; returns how many were damaged.
+    """Remove programs with a damaged file, and the oldest ones if all together are too large; returns how many were damaged.
 
     ``crashed``: a process that crashed may have left files that are not in the list.
     """
@@ -104,7 +104,7 @@ def remove_damaged(folder: Path, crashed: bool = False) -> int:
 
 
 def _too_many(used: dict[str, tuple[float, int]]) -> list[str]:
-    """The programs to remove so that the others stay within the bound: the longest unused first."""
+    """The programs to remove so that the others stay within the limit: the longest unused first."""
     total, gone = sum(size for _, size in used.values()), list[str]()
     if total > _MOST_BYTES:
         for program, (_, size) in sorted(used.items(), key=lambda entry: entry[1]):
@@ -116,7 +116,7 @@ def _too_many(used: dict[str, tuple[float, int]]) -> list[str]:
 
 
 def _listed(folder: Path) -> dict[str, _Files] | None:
-    """The files that were sound; None where the list itself is damaged."""
+    """The files that were valid; None if the list itself is damaged."""
     try:
         text = (folder / _LIST).read_bytes()
     except OSError:
@@ -132,18 +132,18 @@ def _digest(text: bytes) -> bytes:
 
 
 def _programs(folder: Path) -> Iterator[str]:
-    """PoCL's folders of programs, by their paths below its own: two letters of a hash, and the rest of it."""
+    """PoCL's folders of programs, as paths in its cache: two letters of a hash, and the rest of the hash."""
     for first in os.scandir(folder):
         if len(first.name) == 2 and first.is_dir(follow_symlinks=False):
             yield from (f"{first.name}/{program.name}" for program in os.scandir(first) if program.is_dir(follow_symlinks=False))
 
 
 def _collect(place: str, below: str, files: _Files) -> float:
-    """Collect the files that PoCL would load of a program, bitcode and libraries, in ``files``; returns when it was last used."""
+    """Collect the files that PoCL would load for a program, bitcode and libraries, in ``files``; returns when it was last used."""
     used = 0.0
     try:
         entries = list(os.scandir(place))
-    except FileNotFoundError:  # another process is at work
+    except FileNotFoundError:  # another process has just removed it
         return used
     for entry in entries:
         if entry.name.endswith((".so", ".bc")):
@@ -157,7 +157,7 @@ def _collect(place: str, below: str, files: _Files) -> float:
 
 
 def _whole(path: Path) -> bool:
-    """Whether a file that is not in the list is complete: bitcode has its magic number, an ELF file its whole table of sections."""
+    """Whether an unlisted file is complete: bitcode has its magic number, an ELF file its whole section header table."""
     try:
         with path.open("rb") as file:
             head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size

@@ -1,8 +1,8 @@
-"""A test of drivers' compilers in child processes, run once for each driver: some end the process that compiles legal OpenCL C.
+"""A test of drivers' compilers in child processes, run once for each driver: some abort a process that compiles legal OpenCL C.
 
-PoCL 3.0 does not recognise processors that are newer than it, and takes one with AVX-512 for one without. Then it ends the process when it
-compiles 512-bit vectors or library functions of them, or gives a program without kernels.
-``python -m portatile.device.opencl.probe PLATFORM DEVICE NAME...`` is the child.
+PoCL 3.0 does not recognise processors that are newer than itself, and treats one with AVX-512 as one without. It then aborts when it
+compiles 512-bit vectors or library functions of them, or produces a program without kernels. ``python -m portatile.device.opencl.probe
+PLATFORM DEVICE NAME...`` is the child.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ if sys.platform != "win32":
 
 _FORMAT = "driver probe 3"
 _PATIENCE = 60.0  # seconds for a child, which compiles three small kernels
-_MOST_BYTES = 1 << 20  # that are kept
+_MOST_BYTES = 1 << 20  # of results that are cached
 _ITEMS = 4
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A kernel that a driver must build and run: with (x: global float16 *, y: global float16 *) y becomes ``expected`` where x is 1."""
+    """A kernel that a driver must build and run: given (x: global float16 *, y: global float16 *), y becomes ``expected`` where x is 1."""
 
     text: str
     expected: float
     options: tuple[str, ...] = ()
 
 
-# Two bfloat16 ones, or bytes 0x80, 0x3f twice, in all lanes of registers that the compiler may not know of; and functions of Clang that
-# kernels with such instructions call.
+# Two bfloat16 values, or the bytes 0x80, 0x3f twice, in all lanes of registers that the compiler may not know; and functions of Clang
+# that kernels with such instructions call.
 _DOT = r"""uint w[16]; float z[16]; uchar8 none = (uchar8)(0); __builtin_prefetch(x);
 for (int j = 0; j < 16; ++j) { w[j] = as_uint(x[i].s0) | as_uint(x[i].s1) >> 16; z[j] = __builtin_convertvector(none, uint8).s1; }
 __asm__ volatile("vmovups (%1), %%zmm0\n\tvmovdqu32 (%0), %%zmm1\n\tvpbroadcastd (%0), %%zmm2\n\t"
     "{}\n\tvmovups %%zmm0, (%1)\n\tvzeroupper" : : "r"(w), "r"(z) : "memory", "xmm0", "xmm1", "xmm2");
 for (int j = 0; j < 16; ++j) ((__global float*)(y + i))[j] = z[j];"""
 
-# float16 numbers 1, 2, 3 and 0.5 by turns, as a kernel reads them from wherever they lie: see pack.cl.
+# The float16 numbers 1, 2, 3 and 0.5 by turns, read from unaligned memory as kernels do: see pack.cl.
 _HALVES = r"""typedef ushort8 loose8 __attribute__((aligned(2)));
 ushort h[9]; const ushort one = (ushort)(x[i].s0 * 15360.0f);
 h[1] = h[5] = one; h[2] = h[6] = one + 0x400; h[3] = h[7] = one + 0x600; h[4] = h[8] = one - 0x400;
@@ -74,18 +74,19 @@ PROBES: Mapping[str, Probe] = {
     "half_vectors": Probe(_HALVES, 6.5),
     "half": Probe("half h = (half)x[i].s0; h = h + (half)1.5f; y[i] = (float16)((float)h);", 2.5),
 }
-"""By the capability that each stands for."""
+"""The probes, by the capability that each one tests."""
 NEEDS: Mapping[str, str] = {"dot_bfloat16": "avx512_bf16", "dot_int8": "avx512_vnni", "half_vectors": "f16c"}
-"""The instruction set that Linux must report for a probe to be tried; where it reports none, nothing is tried."""
+"""The instruction set that Linux must report for a probe to be tried; if it reports none, no such probe is tried."""
 
 _KERNEL = "__kernel void probe(__global const float16 *x, __global float16 *y) {{ const int i = get_global_id(0); {} }}\n"
 _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 
 
 def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> frozenset[str]:
-    """The features of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
+    """The features of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` with these numbers.
 
-    Answers are kept in the user's cache folder for each driver and processor. Without child processes, most drivers' answers are used.
+    Results are kept in the user's cache folder for each driver and processor. Where child processes cannot run, the results of most drivers
+    are assumed.
     """
     folder = settings.drivers_folder()
     outcomes, key = Cache(folder, _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
@@ -104,7 +105,7 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
 
 
 def _kept(outcomes: Cache, key: str) -> frozenset[str] | None:
-    """The answers of an earlier process; None where there are none, or in another version's words."""
+    """The results of an earlier process; None if there are none, or they are in another version's format."""
     raw = outcomes.get(key)
     if raw is None:
         return None
@@ -116,7 +117,7 @@ def _kept(outcomes: Cache, key: str) -> frozenset[str] | None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time ask a driver; others wait and find its answers. Where files cannot be locked, each asks."""
+    """Let one process at a time probe a driver; others wait and find its results. Where files cannot be locked, each process probes."""
     with ExitStack() as opened:
         with suppress(OSError):
             if sys.platform != "win32":
@@ -126,18 +127,18 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _driver(handle: Any) -> tuple[str, ...]:
-    """The driver, and the processor by its own description: the answers depend on both."""
+    """The driver and the processor, by their own descriptions: the results depend on both."""
     return handle.platform.version, handle.driver_version, handle.version, handle.name, _processor()
 
 
 def supported_by_processor(names: Sequence[str]) -> tuple[str, ...]:
-    """The features of ``names`` whose instructions the processor has, as Linux tells."""
+    """The features of ``names`` whose instructions the processor has, according to Linux."""
     flags = set(_processor().split())
     return tuple(name for name in names if name not in NEEDS or NEEDS[name] in flags)
 
 
 def _processor(path: Path = Path("/proc/cpuinfo")) -> str:
-    """Model and instruction sets of the first core, as Linux tells them."""
+    """Model and instruction sets of the first core, according to Linux."""
     try:
         core = path.read_text(errors="replace").split("\n\n", 1)[0]
     except OSError:
@@ -148,11 +149,11 @@ def _processor(path: Path = Path("/proc/cpuinfo")) -> str:
 def _probed(platform: int, device: int, names: Sequence[str]) -> frozenset[str]:
     """Run the probes in child processes, one after another: each continues after the probe that its predecessor did not survive.
 
-    A probe that does not end in time is asked once more: the machine may have been busy, and the answer is kept for good.
+    A probe that times out is repeated once: the machine may have been busy, and the result is kept for good.
     """
     left, survived, late = list(names), set[str](), ""
     with tempfile.TemporaryDirectory(prefix="portatile-probe-") as folder:
-        environment = {**processes.environment(), "POCL_CACHE_DIR": folder}  # a build that was broken off leaves nothing behind
+        environment = {**processes.environment(), "POCL_CACHE_DIR": folder}  # an aborted build must leave no files behind
         while left:
             command = [sys.executable, "-m", __name__, str(platform), str(device), *left]
             try:
@@ -180,10 +181,10 @@ def _answers(platform: int, device: int, names: Sequence[str]) -> None:
 
 
 def _runs(context: Any, probe: Probe, head: str) -> bool:
-    """Whether a probe builds, has a binary, runs, and computes what it should."""
+    """Whether a probe builds, has a binary, runs, and computes the expected value."""
     try:
         program = cl.Program(context, head + _KERNEL.format(probe.text))
-        program.get_info(cl.program_info.REFERENCE_COUNT)  # keeps pyopencl's cache out
+        program.get_info(cl.program_info.REFERENCE_COUNT)  # disables pyopencl's cache
         program.build([*probe.options])
         if not program.all_kernels() or not program.get_info(cl.program_info.BINARIES)[0]:
             return False

@@ -1,4 +1,4 @@
-"""Queues of pyopencl: launching and copying, the part of the OpenCL back end that runs for every command."""
+"""Queues of pyopencl: launches and copies, the part of the OpenCL back end that runs for every command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from portatile.records import Size3
 
 
 class ClQueue(Queue):
-    """A ``pyopencl.CommandQueue``; every one but the default has the device's ``pool``, which hands nothing on while there are others."""
+    """A ``pyopencl.CommandQueue``; all but the default queue are given the device's ``pool``, which reuses nothing while they exist."""
 
     def __init__(self, device: ClContext, profiling: bool, out_of_order: bool, pool: Pool | None = None) -> None:
         self.device: ClContext = device
@@ -40,11 +40,11 @@ class ClQueue(Queue):
         try:
             self.cl_queue = cl.CommandQueue(device.context, device.cl_device, properties)
         except cl.Error as error:
-            raise failure(error, f"{device.info.id} has no such queue") from None
+            raise failure(error, f"{self.device.info.id} cannot create such a queue") from None
         self._events = profiling or out_of_order
         self._enqueue = cl.enqueue_nd_range_kernel
         self.bare = bare(cl) if device.nvidia and not self._events else None
-        # pyopencl's copy events wait for the copy when they are dropped: kept here until they are done
+        # pyopencl's copy events wait for the copy when they are destroyed, so they are kept until they are done
         self._pending: deque[Any] = deque()
         self._keeping = RLock()  # several threads may copy through one queue
         self._turns = turns(device.info.compiler)
@@ -187,14 +187,14 @@ class ClQueue(Queue):
         return ClEvent(event, self.profiling)
 
     def _forget_done(self, more: Sequence[Any] = ()) -> None:
-        """Drop the events of copies that have passed, and keep those of ``more``; other threads may copy through the queue meanwhile."""
+        """Drop the events of copies that are done, and keep those of ``more``; other threads may copy through the queue meanwhile."""
         with self._keeping:
             while self._pending and self._pending[0].command_execution_status <= 0:
                 self._pending.popleft()
             self._pending.extend(more)
 
     def _image_copy(self, target: Any, source: Any, options: dict[str, Any]) -> Any:
-        """``enqueue_copy`` to or from a whole image, which in pyopencl knows no images of one dimension."""
+        """``enqueue_copy`` to or from a whole image; pyopencl's own does not support one-dimensional images."""
         origin, region, commands = options.pop("origin"), options.pop("region"), cl._cl
         if isinstance(target, np.ndarray):
             return commands._enqueue_read_image(self.cl_queue, source, origin, region, target, **options)
@@ -204,16 +204,17 @@ class ClQueue(Queue):
         if target.type != cl.mem_object_type.IMAGE1D_ARRAY:
             return commands._enqueue_copy_buffer_to_image(self.cl_queue, source, target, offset, origin, region, **options)
         lines = np.empty(region[0] * region[1] * target.get_image_info(cl.image_info.ELEMENT_SIZE), np.uint8)
-        cl.enqueue_copy(self.cl_queue, lines, source, src_offset=offset, is_blocking=True, **options)  # NVIDIA copies no buffer to these
+        # NVIDIA does not copy buffers to these images
+        cl.enqueue_copy(self.cl_queue, lines, source, src_offset=offset, is_blocking=True, **options)
         return commands._enqueue_write_image(self.cl_queue, target, origin, region, lines, is_blocking=True)
 
     def _is_own(self, memory: Memory, array: NDArray[Any]) -> bool:
-        """Whether ``memory`` is made of this very host array."""
+        """Whether ``memory`` uses the memory of this host array."""
         own: NDArray[Any] | None = getattr(memory, "array", None)
         return own is not None and own.ctypes.data == array.ctypes.data and own.nbytes >= array.nbytes
 
     def _show(self, memory: Memory, blocking: bool, wait: Sequence[Event]) -> Event:
-        """Make the host see what the device wrote to shared memory, by mapping it, as the standard requires."""
+        """Make the device's writes to shared memory visible to the host by mapping it, as the standard requires."""
         shape, waiting = (memory.nbytes,), [_raw(e) for e in wait]
         with inside:
             mapped, event = cl.enqueue_map_buffer(
@@ -229,7 +230,7 @@ def _raw(event: Event) -> Any:
 
 
 def _place(memory: Memory, offset: int, key: str) -> tuple[Any, dict[str, Any]]:
-    """One end of a copy as the driver takes it, and the offset at which the copy begins there."""
+    """One end of a copy as the driver takes it, and the keyword argument for its offset."""
     if isinstance(memory, ClImage) and memory.backing is None:
         return memory.handle, {"origin": (0, 0, 0), "region": memory.region}
     return (memory.backing if isinstance(memory, ClImage) else memory.handle), {key: offset}

@@ -1,7 +1,7 @@
-"""Launches that come again: each has a kernel object of its own, so that arguments which stay the same are set once.
+"""Repeated launches: each has its own kernel object, so that arguments which stay the same are set only once.
 
-Launches of one text otherwise share a kernel object, and a plan of many launches sets most arguments again at each of them. That takes the
-host as long as the launch itself, and longer than small launches take the device.
+Launches of one kernel otherwise share a kernel object, and a plan of many launches sets most arguments again for each. That takes the host
+as long as the launch itself, and longer than small launches take on the device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from portatile.records import TensorMap
 
 
 class _Step(NamedTuple):
-    """A launch: its own kernel, the argument of the driver's call that names it, and both sizes as the driver takes them."""
+    """A launch: its own kernel, the kernel's handle as the driver takes it, and both sizes as C arrays."""
 
     kernel: ClKernel
     launch: ReadyLaunch
@@ -30,7 +30,7 @@ class _Step(NamedTuple):
 
 
 class ClRepeat(Repeat):
-    """Launches that are queued without events. Safe to use from several threads."""
+    """Launches that are queued without events. Thread-safe."""
 
     def __init__(self, launches: Sequence[ReadyLaunch]) -> None:
         self._steps: list[_Step] = []
@@ -39,12 +39,12 @@ class ClRepeat(Repeat):
             own = launch.kernel.copy()
             own.check(launch.global_size, launch.local_size)
             self._steps.append(_Step(own, launch, own.handle.int_ptr, sizes(launch.global_size), sizes(launch.local_size)))
-        # maps are of an address, which other devices of the context may change
+        # a map contains an address, which devices that share the context may change
         self._device = self._steps[0].kernel.device if any(map(_maps, launches)) else None
-        self._last: list[object] = []  # what the arguments are set to: serial numbers of memory, and numbers
+        self._last: list[object] = []  # the values of the arguments: serial numbers of memory, and numbers
         self._lock = Lock()
 
-    def run(self, queue: Any, values: Sequence[Any]) -> bool:  # a ClQueue; to assert that would cost every launch
+    def run(self, queue: Any, values: Sequence[Any]) -> bool:  # a ClQueue; an assertion would cost every launch
         enqueue = queue.bare
         if enqueue is None or (self._device is not None and self._device.peers):
             return False
@@ -66,12 +66,12 @@ class ClRepeat(Repeat):
             step.kernel.set_args(_filled(step.launch, values))
 
     def _raise_reason(self, queue: ClQueue, step: _Step, values: Sequence[Any]) -> None:
-        """Launch again what the driver refused, through pyopencl, which raises the reason."""
+        """Repeat through pyopencl a launch that the driver refused, which raises the reason."""
         self._last = []
         queue.launch(step.kernel, step.launch.global_size, step.launch.local_size, _filled(step.launch, values))
 
     def release(self) -> None:
-        """Give the driver's kernels back."""
+        """Release the driver's kernels."""
         with self._lock:
             for step in self._steps:
                 step.kernel.release()
@@ -84,7 +84,7 @@ def _filled(launch: ReadyLaunch, values: Sequence[Any]) -> list[Argument]:
 
 
 def _maps(launch: ReadyLaunch) -> bool:
-    """Whether it takes tensor maps."""
+    """Whether a launch takes tensor maps."""
     return any(isinstance(arg, Slot) and isinstance(arg.kind, TensorMap) for arg in launch.args)
 
 

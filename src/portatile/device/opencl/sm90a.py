@@ -1,25 +1,25 @@
-"""Instructions that NVIDIA's OpenCL C does not compile: comments in the PTX that it gives, which become instructions for sm_90a."""
+"""Instructions that NVIDIA's OpenCL C compiler does not know: inline comments in its PTX output are turned into instructions for sm_90a."""
 
 from __future__ import annotations
 
 import re
 
 MARK = "//portatile: "
-"""The beginning of a comment with such an instruction, as the prelude writes it."""
+"""The prefix of a comment that holds such an instruction, as the prelude writes it."""
 
 _TARGET = re.compile(r"^\.target\s+sm_90\b", re.MULTILINE)
 _VERSION = re.compile(r"^\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _SHAPE = re.compile(r"^(\s*\.reqntid\b[^\n]*)$", re.MULTILINE)
 _PARAMETER = re.compile(r"^\s*\.param\s+\.align\s+\d+\s+\.b8\s+(\w+)\[128\]", re.MULTILINE)
 _ADDRESS = re.compile(rf"{MARK}parameter (\d+) (%\w+);")
-_LEAST = (8, 6)  # of the PTX ISA in which strides of tensor maps count bytes
+_LEAST = (8, 6)  # the first PTX ISA version in which strides of tensor maps are in bytes
 
 
 def instructions(text: str) -> str:
-    """PTX for sm_90 as the driver gives it, with such comments as PTX for sm_90a; any other text as it is.
+    """The driver's PTX for sm_90 with such comments, as PTX for sm_90a; any other text unchanged.
 
-    ``parameter 0 %rd1`` becomes the address of the kernel's first parameter of 128 bytes. Each kernel is told that one group of it on a
-    multiprocessor suffices, without which registers cannot pass between its sub-groups.
+    ``parameter 0 %rd1`` becomes the address of the kernel's first parameter of 128 bytes. Each kernel is declared to need only one
+    work-group per multiprocessor, which is a condition for moving registers between its sub-groups.
     """
     if MARK not in text:
         return text

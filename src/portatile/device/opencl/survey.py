@@ -1,4 +1,4 @@
-"""The OpenCL devices: every usable one of every platform."""
+"""The survey of OpenCL devices: every usable one of every platform."""
 
 from __future__ import annotations
 

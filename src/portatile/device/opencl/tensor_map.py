@@ -1,4 +1,4 @@
-"""Tensor maps of buffers: 128 bytes that a kernel fills in, for OpenCL tells nobody else where a buffer lies."""
+"""Tensor maps of buffers: 128 bytes that a kernel fills in, because OpenCL reveals a buffer's address only to kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ void encode(__global const uchar* base, const uint itemsize, const uint columns,
 
 
 class MappedBuffer(cl.Buffer):  # type: ignore[misc]
-    """A ``pyopencl.Buffer`` that keeps the maps of it."""
+    """A ``pyopencl.Buffer`` that caches its tensor maps."""
 
     def __init__(self, context: Any, flags: int, nbytes: int) -> None:
         super().__init__(context, flags, nbytes)
@@ -38,7 +38,7 @@ class MappedBuffer(cl.Buffer):  # type: ignore[misc]
 
 
 class TensorMaps:
-    """Makes maps of the memory of a device. A buffer's is made once, unless other devices may move it."""
+    """Makes tensor maps of a device's memory. A buffer's map is made once, unless other devices may move the buffer."""
 
     def __init__(self, device: ClContext, loaded: Callable[[Source], LoadedKernel]) -> None:
         self._device, self._loaded = device, loaded
@@ -49,13 +49,13 @@ class TensorMaps:
         """The map of the matrix in ``memory``."""
         if self._device.peers:
             return self._made(memory, form)
-        known = memory.handle.maps if isinstance(memory.handle, MappedBuffer) else memory.maps  # of a part of a buffer
+        known = memory.handle.maps if isinstance(memory.handle, MappedBuffer) else memory.maps  # for a part of a buffer
         if form not in known:
             known[form] = self._made(memory, form)
         return known[form]
 
     def release(self) -> None:
-        """Give the kernel and its queue back."""
+        """Release the kernel and its queue."""
         with self._lock:
             self._ready = None
 

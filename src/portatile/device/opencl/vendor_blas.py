@@ -1,4 +1,4 @@
-"""CLBlast on an OpenCL device's own buffers and queues, through ctypes: for comparisons. It runs with the parameters that it ships."""
+"""CLBlast on an OpenCL device's own buffers and queues, through ctypes: for comparisons. It runs with the parameters that it ships with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REAL = {"float32": ("CLBlastSgemm", ctypes.c_float), "float64": ("CLBlastDgemm"
 
 
 def vendor_blas(device: Device) -> VendorBlas:
-    """The library that the system's loader finds; it takes any device."""
+    """The library that the system's loader finds; it works on any device."""
     return Clblast()
 
 

@@ -1,4 +1,4 @@
-"""The level-3 routines of the BLAS that NumPy multiplies with, in the library that NumPy has loaded. NumPy itself offers products alone."""
+"""Level-3 BLAS routines called in the library that NumPy has already loaded. NumPy's own interface offers matrix products only."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SPELLINGS = (
     ("scipy_cblas_{}", ctypes.c_int),
     ("cblas_{}", ctypes.c_int),
 )
-"""How libraries name a function of the C interface, and its lengths: those in NumPy's wheels, in distributions, and MKL."""
+"""Naming schemes of the CBLAS functions, with the integer type of each: OpenBLAS in NumPy's wheels, Linux distributions, and MKL."""
 _PREFIXES = {np.dtype(name): prefix for name, prefix in (("float32", "s"), ("float64", "d"), ("complex64", "c"), ("complex128", "z"))}
 _REAL = {4: ctypes.c_float, 8: ctypes.c_double}
-_REAL_SCALARS = {"herk": (True, True), "her2k": (False, True)}  # whether alpha and beta are real numbers for complex matrices too
+_REAL_SCALARS = {"herk": (True, True), "her2k": (False, True)}  # whether alpha and beta are real even when the matrices are complex
 
 _NUMBERS = {
     "order": {"C": 101, "F": 102},
@@ -28,40 +28,40 @@ _NUMBERS = {
     "diag": {"N": 131, "U": 132},
     "side": {"L": 141, "R": 142},
 }
-"""The numbers of the C interface for whether matrices lie by rows (C) or by columns (F), and for the letters of the BLAS."""
+"""The CBLAS enumeration values: row-major (C) or column-major (F) order, and the letters of side, uplo, trans and diag."""
 
 
 class Routine(NamedTuple):
-    """A routine of the BLAS. Its arguments are those of the C interface, as objects of ctypes; Python's other threads run meanwhile."""
+    """A CBLAS routine. It takes ctypes objects in the order of the C interface, and releases the GIL while it runs."""
 
     function: Callable[..., None]
     length: Callable[[int], Any]
-    """Makes one of its lengths and leading dimensions."""
+    """Converts an integer to the routine's type for sizes and leading dimensions."""
     dtype: np.dtype[Any]
     real: tuple[bool, bool]
     """Whether alpha and beta are real numbers."""
 
     @property
     def alpha(self) -> Callable[[complex], Any]:
-        """Makes the argument alpha."""
+        """Converts alpha to the C argument."""
         return _scalars(self.dtype, self.real[0])
 
     @property
     def beta(self) -> Callable[[complex], Any]:
-        """Makes the argument beta."""
+        """Converts beta to the C argument."""
         return _scalars(self.dtype, self.real[1])
 
 
 def numbers(**letters: str) -> tuple[Any, ...]:
-    """The arguments for letters, each by its kind: order, side, uplo, trans or diag."""
+    """The CBLAS enumeration values of letters, given by keyword: order, side, uplo, trans or diag."""
     return tuple(ctypes.c_int(_NUMBERS[kind][letter]) for kind, letter in letters.items())
 
 
 @cache
 def routine(name: str, dtype: np.dtype[Any]) -> Routine | None:
-    """A routine such as ``"trsm"`` for matrices of a dtype, one that the BLAS has; None where NumPy's library lacks it."""
+    """The routine called ``name``, such as ``"trsm"``, for a dtype that BLAS supports; None where NumPy's library lacks it."""
     complex_name = name
-    if dtype.kind != "c":  # there are no Hermitian routines of real matrices
+    if dtype.kind != "c":  # real matrices have no Hermitian routines
         name = name.replace("he", "sy", 1)
     for spelling, length in _SPELLINGS:
         function = getattr(_library(), spelling.format(_PREFIXES[dtype] + name), None)
@@ -72,7 +72,7 @@ def routine(name: str, dtype: np.dtype[Any]) -> Routine | None:
 
 
 def _scalars(dtype: np.dtype[Any], real: bool) -> Callable[[complex], Any]:
-    """What makes factors as a routine takes them: complex ones by their address. It keeps some, as most calls have the same."""
+    """A converter of scalar factors to C arguments; complex ones are passed by address. Recent results are cached."""
     kind: Any = _REAL[dtype.itemsize if dtype.kind != "c" else dtype.itemsize // 2]
     if real or dtype.kind != "c":
         return lru_cache(maxsize=64)(lambda value: kind(value.real))
@@ -81,7 +81,7 @@ def _scalars(dtype: np.dtype[Any], real: bool) -> Callable[[complex], Any]:
 
 @cache
 def _library() -> Any:
-    """NumPy's core, through whose handle the functions of all libraries are found that it is linked with; None where it cannot be had."""
+    """A handle of NumPy's core extension, through which the symbols of its linked libraries are found; None where it cannot be loaded."""
     core = getattr(np, "_core", None) or getattr(np, "core")  # noqa: B009 - its name until NumPy 2
     with suppress(AttributeError, OSError):
         return ctypes.CDLL(core._multiarray_umath.__file__)

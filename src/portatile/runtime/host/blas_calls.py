@@ -1,4 +1,4 @@
-"""Calls of level-3 BLAS on NumPy arrays, prepared once for all arrays that lie alike: as the BLAS reads them, by rows or by columns."""
+"""Level-3 BLAS calls on NumPy arrays, prepared once for all arrays of the same layout, which is read in row- or column-major order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from portatile.runtime.host.host_calls import Compute
 from portatile.runtime.host.numpy_products import silently
 
 _NAMES = {"triangular": "trsm", "trmm": "trmm", "symm": "symm", "syrk": "syrk", "syr2k": "syr2k"}
-"""The workloads that have a routine in the BLAS, and its name."""
+"""The workloads that BLAS has a routine for, and the name of that routine."""
 UPDATES: Mapping[str, int] = {"syrk": 1, "syr2k": 2}
-"""The workloads that compute one triangle, and how many factors each has."""
+"""The workloads that update one triangle, and the number of factor matrices that each takes."""
 _OF_VECTORS = {"triangular": "trsv", "trmm": "trmv"}
-"""The same for one vector."""
+"""The level-2 routine for a single right-hand side."""
 _TRIANGULAR = tuple(_OF_VECTORS)
 _OTHER_TRANS = {"N": "T", "T": "N"}
 
@@ -31,12 +31,12 @@ _Array = NDArray[Any]
 
 
 def known(workload: str, dtype: np.dtype[Any]) -> bool:
-    """Whether the BLAS has a workload's routine for a dtype that it has."""
+    """Whether BLAS has a routine for this workload and dtype."""
     return workload in _NAMES and blas.routine(_NAMES[workload], dtype) is not None
 
 
 class _BlasOperand(NamedTuple):
-    """How the BLAS reads an operand: its leading dimension, whether that is of the transpose, and what copies it first, if anything."""
+    """How BLAS reads an operand: its leading dimension, whether it sees the transpose, and a function that copies it first, or None."""
 
     leading: int
     transposed: bool = False
@@ -44,7 +44,7 @@ class _BlasOperand(NamedTuple):
 
 
 def _leading(array: _Array, by_rows: bool) -> int:
-    """The leading dimension of a matrix that lies by rows, or by columns; 0 if it does not."""
+    """The leading dimension of a row-major (``by_rows``) or column-major matrix; 0 if the matrix has another layout."""
     (lines, length), (step, unit) = (array.shape, array.strides) if by_rows else (array.shape[::-1], array.strides[::-1])
     item = array.itemsize
     if length > 1 and unit != item:
@@ -55,7 +55,7 @@ def _leading(array: _Array, by_rows: bool) -> int:
 
 
 def _read(array: _Array, by_rows: bool, transposable: bool, conjugated: bool = False) -> _BlasOperand:
-    """How an operand is read beside an output that lies by rows, or by columns: as it lies, if it is not to be conjugated."""
+    """How BLAS reads an operand when the output is row-major (``by_rows``) or column-major: in place where possible, else as a copy."""
     if not conjugated:
         if leading := _leading(array, by_rows):
             return _BlasOperand(leading)
@@ -66,7 +66,7 @@ def _read(array: _Array, by_rows: bool, transposable: bool, conjugated: bool = F
 
 
 class _Described(NamedTuple):
-    """What of a call of the BLAS follows from what its arrays look like: letters, lengths, and how its operands are read."""
+    """The part of a BLAS call that follows from the layout of its arrays: option letters, sizes, and how each operand is read."""
 
     letters: Mapping[str, str]
     lengths: tuple[int, ...]
@@ -97,7 +97,7 @@ def _update(count: int, arrays: Sequence[_Array], options: tuple[Any, ...], by_r
     conjugated = False
     if factors[0].dtype.kind != "c":
         trans, mirror = "T" if trans == "C" else trans, "T"
-    elif trans not in ("N", mirror):  # the BLAS has either letter, as the routine has; of conjugates it is the other one
+    elif trans not in ("N", mirror):  # BLAS accepts both letters like the routine; conjugated operands need the other one
         trans, conjugated = mirror, True
     read = [_read(factor, by_rows, mirror == "T", conjugated) for factor in factors]
     if len({one.transposed for one in read}) > 1:
@@ -115,18 +115,18 @@ _DESCRIBED: Mapping[str, Callable[..., _Described]] = {
 
 
 class _BlasCall(NamedTuple):
-    """A call of the BLAS for matrices that lie in a certain way: its function, and its arguments but for operands and factors."""
+    """A BLAS call for arrays of one layout: its function and all arguments except operands and scalar factors."""
 
     function: Callable[..., None]
     first: tuple[Any, ...]
     scalars: tuple[Callable[[complex], Any], ...]
-    """What makes alpha of a factor, and beta if the routine has one."""
+    """Converters to C arguments: of alpha, and of beta if the routine has one."""
     read: tuple[tuple[Any, Callable[[_Array], _Array] | None], ...]
-    """The leading dimension of each operand, and what copies it first, if anything."""
+    """Of each operand, the leading dimension and the function that copies it first, or None."""
     leading: Any
-    """That of the output."""
+    """The leading dimension of the output."""
     in_place: bool
-    """Whether the BLAS writes the output as it lies."""
+    """Whether BLAS writes directly into the output array."""
 
 
 def _blas_call(workload: str, arrays: Sequence[Any], options: tuple[Any, ...], result: _Array) -> _BlasCall:
@@ -147,7 +147,7 @@ def _blas_call(workload: str, arrays: Sequence[Any], options: tuple[Any, ...], r
 def prepared(
     workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
 ) -> Compute:
-    """What computes calls whose arrays look like these, with factors of which the same are 0; ``fresh`` tells that ``result`` is new."""
+    """A function that computes calls of arrays with this layout, where the same factors are 0. ``fresh``: ``result`` is a new array."""
     begin = _beginning(workload, arrays, factors, options, result, fresh)
     if factors[0] == 0:
         return begin
@@ -165,7 +165,7 @@ def prepared(
             operand = arrays[at]
             if copy is not None:
                 operand = copy(operand)
-                copies.append(operand)  # as long as the BLAS reads it
+                copies.append(operand)  # keeps the copy alive while BLAS reads it
             operands += (pointer(operand), lead)
         for beta in betas:
             operands.append(beta(factors[1]))
@@ -179,7 +179,7 @@ def prepared(
 def prepared_stack(
     workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
 ) -> Compute | None:
-    """The same of stacks, one matrix after the other; None for those that are not evenly spaced, or of which the BLAS needs copies."""
+    """As ``prepared`` for stacks, one BLAS call per matrix; None where matrices are not evenly spaced or BLAS would need copies."""
     steps = [_step(array, result.shape[:-2]) for array in (*arrays, result)]
     if factors[0] == 0 or None in steps:
         return None
@@ -205,7 +205,7 @@ def prepared_stack(
 
 
 def _step(array: _Array, batch: tuple[int, ...]) -> int | None:
-    """The bytes from a matrix of a stack to the next, 0 for one matrix in place of a stack; None where these differ."""
+    """Bytes from one matrix of a stack to the next, 0 for a single matrix in place of a stack; None where the spacing varies."""
     if array.ndim == 2:
         return 0
     if array.shape[:-2] != batch:
@@ -224,9 +224,9 @@ def _pointers(array: _Array, step: int | None, number: int) -> Iterable[c_void_p
 
 
 def _of_vector(workload: str, a: _Array, options: tuple[Any, ...], result: _Array) -> Callable[..., None] | None:
-    """What solves for one column (side L) or one row, or multiplies it; None where the BLAS does not read what there is as it lies.
+    """A function that solves for, or multiplies, a single column (side L) or row; None where BLAS would need copies of the operands.
 
-    Its routines for matrices copy a triangle first, which takes longer than what is done with it.
+    The routines for matrices copy the triangle first, which takes longer than the computation on a single vector.
     """
     side, uplo, trans, diag, _ = options
     routine = blas.routine(_OF_VECTORS[workload], result.dtype)
@@ -234,7 +234,7 @@ def _of_vector(workload: str, a: _Array, options: tuple[Any, ...], result: _Arra
     leading = _leading(a, True)
     if routine is None or not leading or step <= 0 or step % result.itemsize or (side == "R" and trans == "C" and a.dtype.kind == "c"):
         return None
-    if side == "R":  # the transpose of a row is multiplied from the left
+    if side == "R":  # a row times a matrix is the transposed matrix times a column
         trans = "T" if trans == "N" else "N"
     first = *blas.numbers(order="C", uplo=uplo, trans=trans, diag=diag), routine.length(len(a))
     lead, increment, function = routine.length(leading), routine.length(step // result.itemsize), routine.function
@@ -251,12 +251,12 @@ def _of_vector(workload: str, a: _Array, options: tuple[Any, ...], result: _Arra
 def _beginning(
     workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
 ) -> Compute:
-    """What gives an output the values that the BLAS reads in it; where alpha is 0 those of the result."""
+    """A function that initialises the output: with the values that BLAS reads from it, or, where alpha is 0, with the final result."""
     if workload in _TRIANGULAR:
         if factors[0] == 0:
             return lambda arrays, factors: arrays[-1].fill(0)
         return _nothing if result is arrays[1] else lambda arrays, factors: np.copyto(arrays[-1], arrays[1])
-    at = UPDATES.get(workload, 2)  # of c
+    at = UPDATES.get(workload, 2)  # the position of c among the arrays
     count = None if factors[1] == 0 else at
     same = count is not None and result is arrays[at]
     if workload not in UPDATES:
@@ -274,13 +274,13 @@ def _beginning(
 
 
 def _nothing(arrays: Sequence[Any], factors: tuple[Any, ...]) -> None:
-    """The output has its values already, or none of them is read."""
+    """Initialise nothing: the output already holds the right values, or none of them is read."""
 
 
 def _scaled_c(
     at: int | None, triangle: _Array | None, real_diagonal: bool, arrays: Sequence[Any], factors: tuple[Any, ...], fresh: bool = False
 ) -> None:
-    """``beta c`` in a triangle of the output, or in all of it; ``at`` is the place of ``c``, None where beta is 0."""
+    """Write ``beta c`` into a triangle of the output, or into all of it; ``at`` is the position of ``c``, None where beta is 0."""
     result = arrays[-1]
     values = np.zeros_like(result) if at is None else silently(np.multiply, arrays[at], result.dtype.type(factors[1]))
     if real_diagonal and result.dtype.kind == "c":
@@ -292,6 +292,6 @@ def _scaled_c(
 
 @lru_cache(maxsize=32)
 def _mask(order: int, uplo: str) -> _Array:
-    """Which elements of a square belong to a triangle. ``numpy.tril`` makes it in each call, for most of its time."""
+    """A boolean mask of one triangle of a square. ``numpy.tril`` builds it anew in each call, which takes most of that function's time."""
     lower = np.tri(order, dtype=bool)
     return lower if uplo == "L" else lower.T

@@ -1,8 +1,9 @@
-"""Products and level 3 on host arrays: left to NumPy's BLAS where that takes less time than the device does on this machine.
+"""Products and level-3 routines on host arrays are left to NumPy's BLAS where it is faster than the device on this machine.
 
-The first call of a shape for which no device is named runs a few times each way. The faster way computes such calls from then on.
-A long call on a processor is raced at its second call, so that who multiplies but once waits for one product; and so is a short one for
-which BLAS took implausibly long, as it does while other programs have its cores. Where that is so at a second call NumPy computes.
+The first call of a shape for which no device is named runs a few times on each side. The faster side computes such calls from then on. On a
+processor a long call is raced at its second call instead, so that a user who multiplies only once waits for one product. So is a short call
+for which BLAS took implausibly long, because other programs may be using its cores. If BLAS is still as slow at the second call, NumPy
+computes the product.
 """
 
 from __future__ import annotations
@@ -19,48 +20,48 @@ from portatile.runtime.host import blas_calls, numpy_level3, numpy_products
 from portatile.runtime.host.host_race import HostRace, RaceResult, RecordedCall, clearly, seconds_to_find
 from portatile.runtime.host.numpy_products import DTYPES, computing, finished, of_transposed, scaled_form, silently, transposed
 
-_LARGEST = 1 << 27  # operations of a product that is raced: a millisecond or two of one core, of which a launch takes a few per cent
-_TOO_LONG = 3.0  # seconds of a product that is not computed twice more for a race
-_TRIES: tuple[int, ...] = (8, 64)  # calls after a race at which NumPy tries again
-_AT_A_TRY = 2  # runs of NumPy then
-_MOST = 4096  # entries of the table below
+_LARGEST = 1 << 27  # operations of the largest product that is raced: one core takes 1-2 ms, and a launch adds a few per cent
+_TOO_LONG = 3.0  # seconds; a product that takes longer is not repeated for a race
+_TRIES: tuple[int, ...] = (8, 64)  # calls after a race at which NumPy is timed again
+_AT_A_TRY = 2  # runs of NumPy at each of these calls
+_MOST = 4096  # entries in the table below
 _raced: dict[Hashable, RaceResult] = {}
-"""Results of races, by workload, sizes and dtype."""
+"""Race results by workload, sizes and dtype."""
 
 
 def takes(call: Any, result: Any) -> bool:
-    """Whether NumPy may compute a call: its BLAS has the type, so that results keep the same bound, and no precision is asked for."""
+    """Whether NumPy may compute a call: BLAS supports the dtype, so error bounds stay the same, and no precision is asked for."""
     if any(call.options[4:]):
         return False
     return result.dtype == call.arrays[0].dtype and result.dtype in DTYPES
 
 
 class NumpyProduct:
-    """A product that NumPy computes, in place of the ``recorded`` call, on arrays that were checked when that was recorded."""
+    """A product that NumPy computes in place of the ``recorded`` call; the arrays were checked when that call was recorded."""
 
-    fastest = 3.0  # products on one quiet core were up to 2.3 times as fast as those of OpenBLAS
+    fastest = 3.0  # on one quiet core our products were up to 2.3 times as fast as OpenBLAS
 
     def __init__(self, recorded: RecordedCall, trans: tuple[str, ...]) -> None:
         self._recorded, self._trans = recorded, trans
 
     def disjoint(self, places: Sequence[int]) -> bool:
-        """Whether the arrays are apart, as for a recorded call."""
+        """Whether the output overlaps no operand; the recorded call decides."""
         return self._recorded.disjoint(places)
 
     def repeat(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The product; None where the output is not the caller's own."""
+        """The product; None where the output overlaps an operand."""
         if out is not None and not self._recorded.disjoint(places):
             return None
         return self.computed(arrays, factors, out)
 
     def computed(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any) -> Any:
-        """The product of arrays that are known to lie apart."""
+        """The product of arrays that are known not to overlap."""
         a, b = transposed(arrays[0], self._trans[0]), transposed(arrays[1], self._trans[1])
         c = arrays[2] if factors[1] != 0 else None
         return silently(finished, computing(a, b, out if c is None else None), a, b, c, factors, out)
 
     def remember(self, arrays: tuple[Any, ...], out: Any, factors: tuple[Any, ...]) -> None:
-        """Let NumPy compute calls like one with these arguments without looking for a record."""
+        """Have NumPy compute calls with arguments like these, without searching the recorded calls."""
         _remember(arrays, out, self._trans, factors[1] != 0)
 
 
@@ -69,35 +70,36 @@ class HostAlternative(RecordedCall, Protocol):
 
     @property
     def fastest(self) -> float:
-        """How many times as fast a device can be that is the host's processor itself."""
+        """The plausible limit of the speedup over the host that a device can have if it is the host's own processor."""
 
     def computed(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any) -> Any:
-        """The result of arrays that are known to lie apart; the output is the last of them, unless it is None."""
+        """The result of arrays that are known not to overlap; the output is the last of them unless it is None."""
 
     def remember(self, arrays: tuple[Any, ...], out: Any, factors: tuple[Any, ...]) -> None:
-        """Let calls like one with these arguments be computed so, without looking for a record where that can be."""
+        """Have the host compute calls with arguments like these, where possible without searching the recorded calls."""
 
 
 class DeviceCall(RecordedCall, Protocol):
-    """One that ``perform`` has computed once, on a device."""
+    """A recorded call that ``perform`` has computed once, on a device."""
 
     @property
     def on_processor(self) -> bool:
-        """Whether that is a processor, of which NumPy's BLAS has the same cores."""
+        """Whether that device is a processor, which shares its cores with NumPy's BLAS."""
 
 
 class RacedProblem(NamedTuple):
-    """A computation that is raced: the key under which its result is kept, None if it is not kept, and its operations."""
+    """A computation to be raced: the key under which its result is kept (None: it is not kept), and its number of multiply-adds."""
 
     key: Hashable
     operations: int
 
 
 class RacedCall:
-    """A ``recorded`` call on a processor that is raced against its ``on_host`` at the next call, unless ``outcome`` tells that it has won.
+    """A ``recorded`` call on a processor. It is raced against ``on_host`` at its next call, unless ``outcome`` says that it has already
+    won.
 
-    Calls after that one give the bits that it gives. Where the kernels have won NumPy tries again at a few later calls, for other programs
-    may have had its cores all through a race: if it takes no longer then, there is another race.
+    The winner computes all later calls, so that repeated calls give equal bits. Where the kernels have won, NumPy is timed again at a few
+    later calls, because other programs may have used its cores throughout the race: if NumPy takes no longer then, the race is repeated.
     """
 
     def __init__(self, recorded: DeviceCall, on_host: HostAlternative, key: Hashable, outcome: RaceResult | None = None) -> None:
@@ -106,11 +108,11 @@ class RacedCall:
         self._outcome, self._calls, self._tries = outcome, 0, _TRIES
 
     def disjoint(self, places: Sequence[int]) -> bool:
-        """Whether the arrays are apart, as for a recorded call."""
+        """Whether the output overlaps no operand; the recorded call decides."""
         return self._recorded.disjoint(places)
 
     def repeat(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; None where the call has to be planned anew."""
+        """The result of a call; None where the call has to be planned again."""
         if self._chosen is not None:
             if self._outcome is None or not self._tries:
                 return self._chosen.repeat(library, arrays, factors, out, places)
@@ -134,7 +136,7 @@ class RacedCall:
         return race.run(race.numpy)[0]
 
     def _raced_again(self, race: HostRace, on_device: list[float]) -> bool:
-        """Whether NumPy wins now; it does not for products that take too long."""
+        """Whether NumPy wins a new race; products that take too long are not raced."""
         if self._outcome is not None:
             self._tries = self._tries[1:]
             if clearly(self._outcome.on_device, min(race.run(race.numpy, _AT_A_TRY)[1])):
@@ -149,10 +151,11 @@ class RacedCall:
 
 
 def faster(recorded: DeviceCall, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> RecordedCall:
-    """``recorded``, a product on host arrays that was just computed, or a ``NumpyProduct`` where that is faster here.
+    """``recorded``, a product on host arrays that was just computed, or a ``NumpyProduct`` where NumPy is faster on this machine.
 
-    ``alpha`` is not 0. Afterwards ``result`` holds what the chosen one computes, so that repeated calls give equal bits; but where it was
-    an operand too, it holds what it does. Long products are ``RacedCall`` on processors, and stay with other devices.
+    ``alpha`` must not be 0. Afterwards ``result`` holds what the chosen side computes, so that repeated calls give equal bits; a ``result``
+    that is also an operand keeps the values of ``recorded``. Long products become a ``RacedCall`` on processors, and stay with any other
+    device.
     """
     a, trans = call.arrays[0], call.options
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
@@ -163,7 +166,7 @@ def faster(recorded: DeviceCall, library: Any, call: Any, result: NDArray[Any], 
 def faster_than(
     recorded: DeviceCall, on_host: HostAlternative, raced: RacedProblem, library: Any, call: Any, output: tuple[NDArray[Any], Sequence[int]]
 ) -> RecordedCall:
-    """``recorded``, or its ``on_host`` where that is faster here, as ``faster`` says; ``output`` is the result, and all addresses."""
+    """As ``faster``, for any recorded call and its alternative ``on_host``. ``output`` is the result and the addresses of all arrays."""
     if raced.operations > _LARGEST:
         return RacedCall(recorded, on_host, raced.key) if recorded.on_processor else recorded
     result, places = output
@@ -192,12 +195,12 @@ def faster_than(
 
 
 def _holds(operands: Sequence[Any], result: Any) -> bool:
-    """Whether a result is one of the operands."""
+    """Whether the result is also one of the operands."""
     return any(operand is result for operand in operands)
 
 
 def _note(key: Hashable, outcome: RaceResult) -> None:
-    """Keep how long a call took each way, for ``note``."""
+    """Keep how long each side took, for ``note``."""
     if key is not None:
         if len(_raced) >= _MOST:
             _raced.clear()
@@ -205,7 +208,7 @@ def _note(key: Hashable, outcome: RaceResult) -> None:
 
 
 def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c: bool) -> None:
-    """Let NumPy compute calls like one with these arguments without looking for a record."""
+    """Have NumPy compute calls with arguments like these, without searching the recorded calls."""
     a, b, c = arrays if len(arrays) == 3 else (*arrays, None)
     op_a, op_b = transposed(a, trans[0]), transposed(b, trans[1])
     if trans == ("N", "N") and c is None:
@@ -216,14 +219,14 @@ def _remember(arrays: tuple[Any, ...], out: Any, trans: tuple[str, ...], reads_c
 
 
 def converted_product(call: Any) -> Any:
-    """The product of arrays that lists, vectors, integers or arrays with steps were converted to, if it is left to NumPy; else None."""
+    """The product of arrays that were converted from lists, vectors, integers or strided arrays, if NumPy may compute it; else None."""
     a, b, *rest = call.arrays
     plain = not rest and call.device is None and call.options[:2] == ("N", "N") and not any(call.options[2:]) and call.factors == (1.0, 0.0)
     return numpy_products.product(a, b, call.out) if plain and type(a) is np.ndarray and type(b) is np.ndarray else None
 
 
 def follow(call: Any, converted: Any) -> None:
-    """Let NumPy compute calls like ``call`` too, if it computes the call that this was ``converted`` to, with the same dtypes."""
+    """Have NumPy compute calls like ``call`` if NumPy computes the call that it was ``converted`` to, and the dtypes are equal."""
     arrays, converted_arrays = (*call.arrays, call.out), (*converted.arrays, converted.out)
     for array, as_read in zip(arrays, converted_arrays, strict=True):
         if (array is not None or as_read is not None) and (type(array) is not np.ndarray or getattr(as_read, "dtype", None) != array.dtype):
@@ -233,7 +236,7 @@ def follow(call: Any, converted: Any) -> None:
 
 
 def note(problem: Problem, on_processor: bool) -> str:
-    """A sentence for ``explain`` about what is left to NumPy, and about a race; empty where there is none."""
+    """A sentence for ``explain`` about what NumPy computes and about a race; empty where neither applies."""
     product = problem.workload == "gemm"
     sizes = {name: problem.sizes[name] for name in "mnk"} if product else problem.sizes
     if problem.dtype not in map(str, DTYPES) or not prod(sizes.values()):

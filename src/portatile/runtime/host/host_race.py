@@ -1,4 +1,4 @@
-"""A race: a product of arrays on the host, computed several times by the device and by NumPy's BLAS, to learn who takes less time."""
+"""A race: the device and NumPy's BLAS compute the same product of host arrays several times, to learn which takes less time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-_RUNS = ((1e-3, 4, 12), (0.02, 4, 6), (0.1, 2, 3), (math.inf, 1, 1))  # for products of up to so many seconds: at first, and where close
-_CLOSE = 1.5  # times of which one is less than so many of the other: a disturbed run could have decided
-_CLEARLY, _CALL = 0.95, 3e-6  # a device is clearly faster if it takes less than this share of NumPy's time, and so many seconds less
+# (limit of a product's seconds, runs at first, runs where the result is close)
+_RUNS = ((1e-3, 4, 12), (0.02, 4, 6), (0.1, 2, 3), (math.inf, 1, 1))
+_CLOSE = 1.5  # a race is close if one time is less than this multiple of the other: a disturbed run could have decided it
+_CLEARLY, _CALL = 0.95, 3e-6  # a device is clearly faster below this share of NumPy's time and at least this many seconds below it
 
 
 class RecordedCall(Protocol):
-    """A recorded call: ``repeat`` computes it once more, or gives None where the call has to be planned anew."""
+    """A recorded call: ``repeat`` computes it once more, or returns None where the call has to be planned again."""
 
     def repeat(self, library: Any, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; the output is the last of ``arrays``, unless it is None."""
+        """The result of a call; the output is the last of ``arrays`` unless it is None."""
 
     def disjoint(self, places: Sequence[int]) -> bool:
-        """Whether an output, the last, overlaps none of the arrays."""
+        """Whether the output, the last array, overlaps none of the others."""
 
 
 class RaceResult(NamedTuple):
-    """The result of a race: seconds of a run on the device and by NumPy, the median and the least of each, and NumPy's product."""
+    """The result of a race: the median and minimum seconds of a run on each side, and NumPy's product."""
 
     on_device: float
     by_numpy: float
@@ -36,25 +37,25 @@ class RaceResult(NamedTuple):
     numpy_result: Any = None
 
     def plausible(self, fastest: float) -> bool:
-        """Whether the device was at most so many times as fast. On NumPy's own cores it cannot be more, unless BLAS lacked threads."""
+        """Whether the device's speedup is at most ``fastest``. A larger one on NumPy's own cores means that BLAS lacked threads."""
         return self.by_numpy <= fastest * self.on_device
 
     @property
     def numpy_wins(self) -> bool:
-        """Whether NumPy computes such products from now on: unless the device is clearly faster, in most runs and at best.
+        """Whether NumPy computes such products from now on: unless the device is clearly faster by both the median and the minimum.
 
-        Where processors are shared, a single quick launch says little of the next ones, and so do runs for which BLAS lacked a thread.
+        On shared processors a single quick launch does not predict the next ones, and neither do runs for which BLAS lacked a thread.
         """
         return not (clearly(self.on_device, self.by_numpy) and clearly(self.least_on_device, self.least_by_numpy))
 
 
 def clearly(on_device: float, by_numpy: float) -> bool:
-    """Whether seconds on a device are clearly fewer than NumPy's."""
+    """Whether ``on_device`` seconds are clearly less than NumPy's."""
     return on_device <= _CLEARLY * by_numpy - _CALL
 
 
 class HostRace(NamedTuple):
-    """Two ways to compute a product into the same memory; ``kept`` are the values of an output that is an operand too, else None."""
+    """Two functions that compute a product into the same memory. ``kept`` is a copy of an output that is also an operand, else None."""
 
     device: Callable[[], Any]
     numpy: Callable[[], Any]
@@ -62,7 +63,7 @@ class HostRace(NamedTuple):
     kept: Any = None
 
     def run(self, way: Callable[[], Any], runs: int = 1) -> tuple[Any, list[float]]:
-        """The last result of some runs, and the seconds of each."""
+        """The last result of ``runs`` calls of ``way``, and the seconds of each."""
         result, seconds = None, []
         for _ in range(runs):
             if self.kept is not None:
@@ -73,10 +74,10 @@ class HostRace(NamedTuple):
         return result, seconds
 
     def compared(self, on_device: Sequence[float] = ()) -> RaceResult:
-        """Both ways timed by turns; ``on_device`` are seconds on the device that are known already. What is close runs more often.
+        """Time both sides by turns; close results get more runs. ``on_device`` are seconds on the device that were measured before.
 
-        The device runs before NumPy and after it, and the slower part counts: idle threads of a BLAS go on to spin, on the cores that a
-        processor's kernels need, and programs that multiply with NumPy too are not to be slower for it. NumPy is last each time.
+        The device runs both before and after NumPy, and the slower part counts: a BLAS's idle threads keep spinning on the cores that a
+        processor's kernels need, and a program that also multiplies with NumPy should not get slower. NumPy runs last each time.
         """
         before = list(on_device) or self.run(self.device)[1]
         runs, more = next(counts for seconds, *counts in _RUNS if min(before) <= seconds)
@@ -95,6 +96,6 @@ class HostRace(NamedTuple):
 
 
 def seconds_to_find(library: Any, arrays: tuple[Any, ...]) -> float:
-    """Seconds that it takes to find a recorded call by what its arrays say; NumPy's products are found in less."""
+    """Seconds to find a recorded call by the description of its arrays; NumPy's products are found faster."""
     find = partial(library.describe, arrays, [])
     return min(HostRace(find, find).run(find, 3)[1])

@@ -1,6 +1,6 @@
-"""Small products of host arrays that NumPy computes once they are converted: of lists, integers, mixed dtypes, and floats of 16 or 8 bits.
+"""Small products of host arrays that NumPy computes after converting them: lists, integers, mixed dtypes, and 16- or 8-bit floats.
 
-The rules are those of ``arguments.numpy_rules``; what is large, and what is unusual, is left to it.
+The conversion rules are those of ``arguments.numpy_rules``, which handles large and unusual operands itself.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from portatile.arguments.promotion import multiplied_in
 from portatile.dtypes import ELEMENTS, RESULTS, name_of
 from portatile.runtime.host import numpy_products
 
-_MOST = 256  # pairs of dtypes that are remembered; entries along a dimension of lists
-_CONVERTING = 8  # multiply-adds that take as long as converting an element
-_LAUNCHES = 2  # launches in whose time a device does no better: it converts too, or its kernels for these types are slower than BLAS
+_MOST = 256  # pairs of dtypes that are cached; also the longest dimension of a list that is converted here
+_CONVERTING = 8  # multiply-adds that take as long as converting one element
+_LAUNCHES = 2  # launches: within their time no device is faster, since it converts too, or its kernels for these types are slower than BLAS
 
 _Array = NDArray[Any]
 
 
 class _ProductDtypes(NamedTuple):
-    """In which dtype operands are multiplied, and the dtype of the result."""
+    """The dtype in which operands are multiplied, and the dtype of the result."""
 
     multiplied: np.dtype[Any]
     result: np.dtype[Any]
@@ -40,7 +40,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
     if type(a) not in numpy_products.HOST or type(b) not in numpy_products.HOST:
         return None
     if type(a) is type(b) is np.ndarray and a.dtype is b.dtype and a.dtype in numpy_products.DTYPES:
-        return None  # ``numpy_products`` has looked at them
+        return None  # ``numpy_products`` has rejected them already
     if settings.selection() != (None, None) or not (out is None or type(out) is np.ndarray):
         return None
     a, b = _array(a), _array(b)
@@ -54,12 +54,12 @@ def product(a: Any, b: Any, out: Any) -> Any:
         return None
     try:
         return numpy_products.silently(_converted, a, b, kinds, out)
-    except ValueError:  # the routine says what does not fit
+    except ValueError:  # the routine explains which shapes do not fit
         return None
 
 
 def _array(value: Any) -> _Array | None:
-    """The array of an operand; None for lists that are large or hold no numbers alone."""
+    """An operand as an array; None for long lists and lists that hold other things than numbers."""
     if type(value) is np.ndarray:
         return value
     if len(value) > _MOST or (value and type(value[0]) in (list, tuple) and len(value[0]) > _MOST):
@@ -71,7 +71,7 @@ def _array(value: Any) -> _Array | None:
 
 
 def _kinds(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | None:
-    """The kinds of a product of arrays of two dtypes; None where the routine has to look."""
+    """The dtypes of a product of arrays of two dtypes; None where the routine has to decide."""
     try:
         return _by_dtypes[dtype_a, dtype_b]
     except KeyError:
@@ -88,13 +88,13 @@ def _found(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | N
     name = name_of(multiplied)
     kind = ELEMENTS[name].numpy
     result = ELEMENTS[RESULTS[name][0]].numpy
-    if kind not in numpy_products.DTYPES:  # float32 has all their values
+    if kind not in numpy_products.DTYPES:  # float32 holds all values of these types
         kind = np.dtype(np.float32)
     return _ProductDtypes(kind, result)
 
 
 def _converted(a: _Array, b: _Array, kinds: _ProductDtypes, out: _Array | None) -> Any:
-    """The product; raises ValueError for shapes that do not fit, and for an output that cannot be written."""
+    """The product; raises ValueError for shapes that do not fit and for an output that cannot be written."""
     result = np.matmul(a.astype(kinds.multiplied, copy=False), b.astype(kinds.multiplied, copy=False))
     if out is None:
         return result.astype(kinds.result, copy=False)

@@ -1,4 +1,4 @@
-"""Level 3 on NumPy arrays by the BLAS that NumPy is linked with, where no device is named: small problems at once, others after a race."""
+"""Level-3 routines on NumPy arrays by NumPy's BLAS where no device is named: small problems at once, others after a race."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from portatile.runtime.host import blas_calls, numpy_products
 from portatile.runtime.host.blas_calls import UPDATES
 from portatile.runtime.host.host_calls import Forms, HostCall
 
-_FASTEST = 4.0  # than the BLAS a processor's kernels can be, so many times: its routines for triangles are slower than products
-_LAUNCHES = 2  # launches, at least, that these routines take on a device
-_COMPLEX = 10  # the same of complex matrices, whose kernels are slower beside BLAS
-_CALL = 1024  # elements in whose time the BLAS is called for one matrix of a stack
-_BESIDE = 16  # multiply-adds that take as long as what is done for each element beside them
+# the plausible limit of our speedup over BLAS on the same processor: BLAS's triangular routines are slower than its products
+_FASTEST = 4.0
+_LAUNCHES = 2  # launches that these routines take on a device, at least
+_COMPLEX = 10  # the same for complex matrices, whose kernels are slower relative to BLAS
+_CALL = 1024  # elements that could be processed in the time of one BLAS call, which each matrix of a stack needs
+_BESIDE = 16  # multiply-adds that take as long as the additional work per element
 
 
 class _Work(NamedTuple):
-    """What a problem takes: multiply-adds, those beside the triangle too, and elements that are read and written."""
+    """The work of a problem: multiply-adds, including those outside the triangle, and elements read and written."""
 
     multiply_adds: int
     elements: int
@@ -49,13 +50,13 @@ def _work_of(problem: Problem) -> _Work:
 
 
 class Level3:
-    """The routine of a workload of level 3, by the BLAS: on matrices of one type that it has, in no precision but the type's own."""
+    """The level-3 routine of a workload, computed by BLAS: for matrices of one supported dtype, in that dtype's own precision."""
 
     def __init__(self, workload: str) -> None:
         self._workload = workload
 
     def on_host(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
-        """The call by the BLAS; None where it does not compute it."""
+        """The call as computed by BLAS; None where BLAS cannot compute it."""
         dtype = call.arrays[0].dtype
         if call.options[-1] or dtype not in numpy_products.DTYPES or not blas_calls.known(self._workload, dtype):
             return None
@@ -67,21 +68,21 @@ class Level3:
         return None if compute is None else HostCall(compute, call, result, forms, _FASTEST)
 
     def small(self, call: Any) -> bool:
-        """Whether a call has so little to do that no launch is worth it."""
+        """Whether a call is so small that a kernel launch would take longer."""
         return _brief(_work(self._workload, call.arrays, call.options), call.arrays[0].dtype)
 
     def operations(self, call: Any) -> int:
-        """The floating-point operations of a call, those beside the triangle too."""
+        """The floating-point operations of a call, including those outside the triangle."""
         return 2 * _work(self._workload, call.arrays, call.options).multiply_adds
 
 
 def brief(problem: Problem) -> bool:
-    """Whether NumPy arrays of a problem's size are left to the BLAS from the first call on."""
+    """Whether NumPy arrays of a problem's size are left to BLAS from the first call on."""
     return _brief(_work_of(problem), np.dtype(problem.dtype))
 
 
 def multiply_adds(problem: Problem) -> int:
-    """The multiply-adds of a problem, those beside the triangle too."""
+    """The multiply-adds of a problem, including those outside the triangle."""
     return _work_of(problem).multiply_adds
 
 

@@ -1,6 +1,6 @@
-"""Convolutions of the lines of NumPy arrays by NumPy, where no device is named: small ones at once, others after a race.
+"""Convolutions of the lines of NumPy arrays by NumPy where no device is named: small ones from the first call on, others after a race.
 
-Kernels work on neighbouring lines side by side, and have little to do where there are few.
+Kernels process neighbouring lines in parallel, so they are underused where there are few lines.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from portatile.runtime.host import numpy_products
 from portatile.runtime.host.host_calls import Compute, Forms, HostCall
 
-_FEW = 8  # lines that are convolved one by one
-_SECONDS = 1.5e-9  # that NumPy takes for a multiply-add of lines together, on a slow core
-_EACH = 4e-6  # the same for what it does beside them for one of few lines
+_FEW = 8  # up to this many lines are convolved one at a time
+_SECONDS = 1.5e-9  # seconds that NumPy takes per multiply-add when it processes all lines together, on a slow core
+_EACH = 4e-6  # seconds of overhead per line when lines are convolved one at a time
 _TYPES = frozenset(map(np.dtype, ("float32", "float64")))
 
 _Array = NDArray[Any]
 
 
 class Lines:
-    """The convolution of lines, the columns of a matrix, with one filter."""
+    """The convolution of lines, which are the columns of a matrix, with one filter."""
 
     def on_host(self, call: Any, result: Any, forms: Forms) -> HostCall | None:
-        """The call by NumPy; None for banks of two filters."""
+        """The call as computed by NumPy; None for banks of two filters."""
         kind, shape, taps, lower, _, boundary, bank = call.options
         lines = call.arrays[0]
         if bank != "single" or type(lines) is not np.ndarray or lines.dtype not in _TYPES or not lines.size or not result.size:
@@ -36,13 +36,13 @@ class Lines:
         return HostCall(_prepared(weights, lower, boundary), call, result, forms, math.inf)
 
     def small(self, call: Any) -> bool:
-        """Whether a call has so little to do that no launch is worth it."""
+        """Whether a call is so small that a kernel launch would take longer."""
         lines, (_, count), seconds = call.arrays[0], call.options[1], numpy_products.LEAST_LAUNCH
         few = lines.shape[1] < _FEW
         return bool(_SECONDS * lines.size * count + (_EACH * lines.shape[1] if few else _EACH) <= seconds)
 
     def operations(self, call: Any) -> int:
-        """The floating-point operations of a call, of which a multiply-add has two."""
+        """The floating-point operations of a call; a multiply-add counts as two."""
         return 2 * int(call.arrays[0].size) * int(call.options[1][1])
 
 
@@ -57,7 +57,7 @@ def _prepared(weights: _Array, lower: int, boundary: str) -> Compute:
 
 
 def _convolve(extended: _Array, weights: _Array, out: _Array) -> None:
-    """The sums of all places at which the filter lies inside the ``extended`` lines, which are columns, into the rows of ``out``."""
+    """Apply the filter at every position inside the ``extended`` lines, which are columns, and write the sums to the rows of ``out``."""
     if len(out) < _FEW:
         for line, row in zip(extended.T, out, strict=True):
             row[...] = np.correlate(line, weights, "valid")
@@ -68,7 +68,7 @@ def _convolve(extended: _Array, weights: _Array, out: _Array) -> None:
 
 
 def _extended(lines: _Array, count: int, lower: int, boundary: str) -> _Array:
-    """The lines with what lies before and behind them as far as a filter of so many taps reaches."""
+    """The lines, extended at both ends as far as a filter of ``count`` taps reaches."""
     n, ends = len(lines), count - 1
     if boundary == "shrink":
         return np.ascontiguousarray(lines)
@@ -79,7 +79,7 @@ def _extended(lines: _Array, count: int, lower: int, boundary: str) -> _Array:
         return lines.take(_places(n, start, ends), axis=0)
     before = ends if boundary == "grow" else -lower
     extended = np.zeros((n + ends + (ends if boundary == "grow" else 0), lines.shape[1]), lines.dtype)
-    first, last = max(0, before), min(len(extended), before + n)  # of the rows that are not zero
+    first, last = max(0, before), min(len(extended), before + n)  # the range of rows that are not zero
     if first < last:
         extended[first:last] = lines[first - before : last - before]
     return extended

@@ -1,8 +1,8 @@
-"""Products of host arrays that NumPy computes, without a look at devices: by how many multiply-adds they have, or by their sizes.
+"""Products of host arrays that NumPy computes without consulting any device, decided by their multiply-adds or their sizes.
 
-A product that NumPy computes in about the time that a device needs for a launch is left to it from the first call on: nothing is compiled.
-Of larger ones those come here that NumPy won in a race (``host_blas``). Little is looked up for either: after a product of some hundred
-kilobytes the processor's caches hold nothing of Python's, and every object that a look-up touches is fetched anew.
+A product that NumPy computes in about the time of one kernel launch is left to NumPy from the first call on: nothing is compiled. Larger
+products come here after NumPy has won a race (``host_blas``). The look-up touches few Python objects: a product of some hundred kilobytes
+evicts the interpreter's data from the processor's caches, and every object that is touched afterwards is fetched from memory again.
 """
 
 from __future__ import annotations
@@ -21,46 +21,48 @@ from portatile import settings
 from portatile.runtime.host.numpy_speed import multiply_adds_per_second
 
 LEAST_LAUNCH = 40e-6
-"""Seconds: hardly a driver takes two host arrays, launches a kernel, waits for it and has its result on the host in less."""
+"""Seconds: hardly any driver transfers two host arrays, launches a kernel, waits for it and returns the result in less."""
 BY_NUMPY = "NumPy's BLAS where no device is named: it takes no longer than a launch"
-_EACH = 4000  # multiply-adds that take as long as what NumPy does beside them for each matrix of a stack
-_MOST = 4096  # entries of each table below
+_EACH = 4000  # multiply-adds that take as long as NumPy's overhead for each matrix of a stack
+_MOST = 4096  # entries in each table below
 _TINY = 1 << 14  # multiply-adds
 _LETTERS = ("N", "T", "C")
-PLAIN = (1.0, 0.0)  # factors of a product
-HOST = frozenset((ndarray, list, tuple))  # the types of operands that are computed here, or once they are converted
-_MODERATE = float(np.finfo(np.float32).max)  # factors beyond it are left to the routine, as kernels take them in the type of the matrices
+PLAIN = (1.0, 0.0)  # the factors alpha and beta of a plain product
+HOST = frozenset((ndarray, list, tuple))  # the operand types that are computed here, or after conversion
+# larger factors are left to the routine, because kernels take factors in the dtype of the matrices
+_MODERATE = float(np.finfo(np.float32).max)
 
 DTYPES = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
-"""The dtypes whose products NumPy leaves to its BLAS."""
+"""The dtypes whose products NumPy passes to its BLAS."""
 
 _Array = NDArray[Any]
 Computing = Callable[[_Array, _Array, "_Array | None"], Any]
-"""Computes a product of two arrays, into the third one if that is not None."""
+"""Computes a product of two arrays, into the third array unless that is None."""
 Sizes = tuple[int, int, int]
-"""The lengths of a and of b, and the elements of b. They are m, k and n k of two matrices; with vectors others may share them, which
-does no harm: NumPy is right whatever it is given."""
+"""The lengths of a and b, and the elements of b: m, k and n k of two matrices. Products with vectors may share an entry with others, which
+is harmless, since NumPy's result is right for any operands.
+"""
 _known: dict[np.dtype[Any], tuple[int, set[Sizes]]] = {}
-"""Dtype -> the multiply-adds that NumPy does in the time of a launch; and the sizes of larger products that it computes."""
+"""Dtype -> the multiply-adds that NumPy does in the time of a launch, and the sizes of larger products that NumPy computes."""
 _by_form: dict[tuple[object, ...], Computing | None] = {}
-"""What describes stacks of matrices -> what multiplies them; None where the routine has to look further."""
+"""Description of stacks of matrices -> the function that multiplies them; None where the routine has to look further."""
 _by_scaled_form: dict[tuple[object, ...], Computing | None] = {}
-"""The same of products with factors and transpositions."""
+"""The same for products with factors and transpositions."""
 _numbers: dict[tuple[complex, np.dtype[Any]], _Array] = {}
-"""Factors as arrays without dimensions."""
+"""Factors as zero-dimensional arrays."""
 _UNSEEN = object()
-_ANY = (None, None)  # no device is selected
+_ANY = (None, None)  # the selector where no device is named
 
 
 class _SilentContext(threading.local):
-    """Runs functions in a context in which NumPy does not report overflows and invalid operations, as kernels do not.
+    """Runs functions in a context in which NumPy reports no overflows and invalid operations, just as kernels report none.
 
-    A context of its own for each thread: none can be entered twice. ``numpy.errstate`` takes a microsecond more.
+    Each thread has its own context, because a context cannot be entered twice. ``numpy.errstate`` would take a microsecond more.
     """
 
     def __init__(self) -> None:
         self.run: Callable[..., Any] = _run_silently
-        if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # before, NumPy's error state belonged to the thread
+        if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # before version 2, NumPy's error state was per thread
             context = contextvars.copy_context()
             context.run(np.seterr, all="ignore")
             self.run = context.run
@@ -75,7 +77,7 @@ _silent = _SilentContext()
 
 
 def silently(function: Callable[..., Any], *given: Any) -> Any:
-    """What a function returns, which runs without NumPy's reports."""
+    """The result of a function, run without NumPy's floating-point warnings."""
     return _silent.run(function, *given)
 
 
@@ -97,19 +99,19 @@ def product(a: Any, b: Any, out: Any) -> Any:
         return None
     try:
         return _silent.run(a.dot, b, out) if times <= _TINY * k else _silent.run(matmul, a, b, out)
-    except ValueError:  # shapes that do not fit, or an output that cannot be written, by dot at least
+    except ValueError:  # shapes that do not fit, or an output that ``dot`` cannot write to
         return _by(matmul, a, b, out) if times <= _TINY * k else None
 
 
 def _measured(dtype: np.dtype[Any]) -> tuple[int, set[Sizes]] | None:
-    """The entry of a dtype in ``_known``; None for those that NumPy does not leave to its BLAS."""
+    """The entry of a dtype in ``_known``; None for a dtype that NumPy does not pass to its BLAS."""
     if dtype not in DTYPES:
         return None
     return _known.setdefault(dtype, (int(LEAST_LAUNCH * multiply_adds_per_second(dtype)), set()))
 
 
 def _by(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> Any:
-    """A product; None, with nothing written, where the arrays or the output do not fit."""
+    """The product; None, with nothing written, where the arrays or the output do not fit."""
     try:
         return _silent.run(compute, a, b, out)
     except ValueError:
@@ -117,7 +119,7 @@ def _by(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> Any:
 
 
 def _of_stacks(a: _Array, b: _Array, out: _Array | None) -> Any:
-    """``product`` of stacks of matrices."""
+    """``product`` for stacks of matrices."""
     form = product_form(a, b, out)
     compute: Any = _by_form.get(form, _UNSEEN)
     if compute is _UNSEEN:
@@ -136,7 +138,7 @@ def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tupl
     form = scaled_form(a, b, c, factors[1] != 0, trans, out)
     try:
         compute: Any = _by_scaled_form.get(form, _UNSEEN)
-    except TypeError:  # letters of which no hash can be made
+    except TypeError:  # unhashable letters
         return None
     if compute is None or settings.selection() != _ANY:
         return None
@@ -152,11 +154,11 @@ def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tupl
     return _silent.run(compute, a, b, out) if factors == PLAIN else _silent.run(finished, compute, a, b, c, factors, out)
 
 
-_ALIGNED, _OWNED, _WRITEABLE = 0x100, 0x4, 0x400  # NumPy's flags, by number: all of an array's at once
+_ALIGNED, _OWNED, _WRITEABLE = 0x100, 0x4, 0x400  # NumPy's flags as numbers, so that all flags of an array are tested at once
 
 
 def _usable(a: _Array, b: _Array, out: _Array) -> bool:
-    """Whether all are aligned, and the output may be written and lies apart from the operands, as arrays that own their memory do."""
+    """Whether all arrays are aligned, and the output is writeable and overlaps no operand: arrays that own their memory do not overlap."""
     flags = out.flags.num
     all_flags = flags & a.flags.num & b.flags.num
     if not (all_flags & _ALIGNED and flags & _WRITEABLE):
@@ -165,7 +167,7 @@ def _usable(a: _Array, b: _Array, out: _Array) -> bool:
 
 
 def _usable_sum(c: _Array, out: _Array | None) -> bool:
-    """Whether ``c`` is aligned, and is the output or lies apart from it."""
+    """Whether ``c`` is aligned, and is either the output itself or does not overlap it."""
     if c is out:
         return True
     flags = c.flags.num
@@ -175,7 +177,7 @@ def _usable_sum(c: _Array, out: _Array | None) -> bool:
 def _first_scaled(
     form: tuple[object, ...], arrays: tuple[Any, Any, Any], factors: tuple[complex, complex], trans: tuple[str, str], out: Any
 ) -> Any:
-    """The first product of a form of ``scaled``, if NumPy has it for its BLAS and takes less time for it than a launch; else None."""
+    """The first product of a form of ``scaled``, if NumPy passes it to BLAS and takes less time than a launch; else None."""
     a, b, c = arrays
     if not (trans[0] in _LETTERS and trans[1] in _LETTERS and a.flags.forc and b.flags.forc):
         return None
@@ -188,7 +190,7 @@ def _first_scaled(
 
 
 def of_transposed(plain: Computing, trans: Sequence[str], matrices: bool) -> Computing:
-    """What transposes its operands, which may be ``matrices`` and no stacks, before it computes as ``plain`` does."""
+    """A function that transposes its operands (``matrices``, or else stacks) and then computes as ``plain`` does."""
     if trans[0] == "N" and trans[1] == "N":
         return plain
     if not matrices or "C" in trans:
@@ -201,7 +203,7 @@ def of_transposed(plain: Computing, trans: Sequence[str], matrices: bool) -> Com
 
 
 def finished(compute: Computing, a: _Array, b: _Array, c: _Array | None, factors: tuple[complex, complex], out: _Array | None) -> _Array:
-    """``alpha * op(a) @ op(b) + beta * c``, without ``c`` where beta is 0: in ``out`` unless that is None; it may be c."""
+    """``alpha * op(a) @ op(b) + beta * c``, without ``c`` where beta is 0: in ``out`` unless that is None; ``out`` may be ``c``."""
     alpha, beta = factors
     values: _Array = compute(a, b, out if beta == 0 else None)
     if alpha != 1:
@@ -215,7 +217,7 @@ def finished(compute: Computing, a: _Array, b: _Array, c: _Array | None, factors
 
 
 def _number(value: complex, dtype: np.dtype[Any]) -> _Array:
-    """A factor as an array without dimensions, which NumPy multiplies by in half the time that it needs with one of Python's numbers."""
+    """A factor as a zero-dimensional array, by which NumPy multiplies in half the time that it needs for a Python number."""
     key = value, dtype
     number = _numbers.get(key)
     if number is None:
@@ -234,12 +236,12 @@ def transposed(array: _Array, trans: str) -> _Array:
 
 
 def product_form(a: _Array, b: _Array, out: _Array | None) -> tuple[object, ...]:
-    """What decides how ``product`` multiplies arrays of one dtype: all but their addresses and values."""
+    """The key that decides how ``product`` multiplies arrays of one dtype: everything but their addresses and values."""
     return a.shape, a.strides, b.shape, b.strides, a.dtype, None if out is None else out.strides
 
 
 def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tuple[str, ...], out: _Array | None) -> tuple[object, ...]:
-    """What decides how ``scaled`` multiplies arrays."""
+    """The key that decides how ``scaled`` multiplies arrays."""
     form: tuple[object, ...] = trans, a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype
     if out is not None and out is not c:
         form += out.shape, out.strides, out.dtype
@@ -247,9 +249,10 @@ def scaled_form(a: _Array, b: _Array, c: _Array | None, reads_c: bool, trans: tu
 
 
 def computing(a: _Array, b: _Array, out: _Array | None) -> Computing:
-    """NumPy's function for a product of arrays that lie so: ``dot``, which takes less time than ``matmul``, where it computes the same.
+    """NumPy's function for a product of arrays of this layout: ``dot``, which has less overhead than ``matmul``, where both compute the
+    same.
 
-    It fills the result with zeros first, which takes longer than that where the result is large.
+    ``dot`` fills its result with zeros first, which costs more than it saves where the result is large.
     """
     if a.ndim > 2 or b.ndim > 2 or not (out is None or out.flags.c_contiguous):
         return matmul
@@ -257,7 +260,7 @@ def computing(a: _Array, b: _Array, out: _Array | None) -> Computing:
 
 
 def remember(a: _Array, b: _Array, out: _Array | None) -> None:
-    """Let NumPy compute products of arrays like these from now on."""
+    """Have NumPy compute products of arrays like these from now on."""
     if a.ndim > 2 or b.ndim > 2:
         _keep(_by_form, product_form(a, b, out), matmul)
         return
@@ -269,7 +272,7 @@ def remember(a: _Array, b: _Array, out: _Array | None) -> None:
 
 
 def remember_scaled(form: tuple[object, ...], compute: Computing) -> None:
-    """Let NumPy compute products of a form with factors and transpositions."""
+    """Have NumPy compute products of this form, with factors and transpositions."""
     _keep(_by_scaled_form, form, compute)
 
 
@@ -289,7 +292,7 @@ def forget() -> None:
 
 
 def at_once(multiply_adds: int, dtype: np.dtype[Any]) -> bool:
-    """Whether a product of two matrices with so many multiply-adds is left to NumPy from the first call on."""
+    """Whether a product of two matrices with this many multiply-adds is left to NumPy from the first call on."""
     known = _measured(dtype)
     return known is not None and multiply_adds <= known[0]
 
@@ -299,14 +302,14 @@ def _dot(a: _Array, b: _Array, out: _Array | None) -> Any:
 
 
 def _if_brief(a: _Array, b: _Array, out: _Array | None) -> Computing | None:
-    """NumPy's function for a product, if it takes no more time than a launch."""
+    """NumPy's function for a product, if NumPy takes no longer than a kernel launch."""
     known = _measured(a.dtype) if b.dtype == a.dtype and (out is None or out.dtype == a.dtype) else None
     if known is None or not (a.ndim and b.ndim):
         return None
     k = a.shape[-1]
     try:
         matrices = prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-    except ValueError:  # the routine says what does not fit
+    except ValueError:  # the routine explains which shapes do not fit
         return None
     times = prod(a.shape[-2:]) * prod(b.shape[-2:])
     return computing(a, b, out) if matrices * (times + _EACH * k) <= (known[0] + _EACH) * k else None
@@ -319,7 +322,7 @@ def _keep(known: dict[tuple[object, ...], Any], form: tuple[object, ...], comput
 
 
 def _fits(a: _Array, b: _Array, c: _Array | None, out: _Array | None) -> bool:
-    """Whether two matrices can be multiplied, and c and the output are as the product is, with one contiguous dimension."""
+    """Whether the shapes of two matrices, c and the output fit together, and each of them has one contiguous dimension."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         return False
     shape, dtype = (a.shape[0], b.shape[1]), a.dtype

@@ -1,4 +1,4 @@
-"""How many multiply-adds NumPy's BLAS does in a second on this machine: measured once for each dtype, on a small product."""
+"""The multiply-adds per second of NumPy's BLAS on this machine: measured once for each dtype, on a small product."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-_SIDE = 64  # of the matrices: they fit the smallest caches, and BLAS computes them nearly as fast as large ones, on one thread
+_SIDE = 64  # rows and columns of the matrices: they fit the smallest caches, and BLAS on one thread is nearly as fast as for large ones
 _RUNS = 9
 
 _per_second: dict[np.dtype[Any], float] = {}
 
 
 def multiply_adds_per_second(dtype: np.dtype[Any]) -> float:
-    """The multiply-adds of a dtype in a second, complex ones for complex numbers: those of the fastest run."""
+    """The multiply-adds per second of a dtype (complex ones for complex dtypes), from the fastest run."""
     known = _per_second.get(dtype)
     if known is None:
         (a, b), out, least = np.ones((2, _SIDE, _SIDE), dtype), np.empty((_SIDE, _SIDE), dtype), math.inf

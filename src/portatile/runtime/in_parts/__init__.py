@@ -1,5 +1,5 @@
-"""A problem in parts.
+"""A problem computed in parts.
 
-``tasks`` cuts it, ``slabs`` and ``slab_pipeline`` send the parts through one device's memory, ``broadcast`` brings what several devices
-need whole.
+``tasks`` cuts a problem into parts. ``slabs`` and ``slab_pipeline`` stream the parts through one device's memory. ``broadcast`` uploads
+host arrays that several devices need whole.
 """

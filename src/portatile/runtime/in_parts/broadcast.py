@@ -1,6 +1,7 @@
-"""Host arrays that several devices need whole: each takes a part from the host, and the others' parts from them where a driver copies.
+"""Upload of host arrays that several devices need whole: each device uploads some chunks, and copies the rest from the other devices.
 
-The links share the array's way from the host; from GPU to GPU it is copied several times as fast.
+The host links share the upload of one copy; copies from GPU to GPU are several times as fast. Where no driver copies between the devices,
+each chunk is uploaded to each of them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from portatile.device.base import Memory, Queue
 from portatile.device.event import Event
 from portatile.errors import PortatileError
 
-_CHUNK = 1 << 25  # bytes that a device takes from the host at once
-_FLYING = 3  # chunks that a device has under way, so that its link does not wait for the threads of others
+_CHUNK = 1 << 25  # bytes of a chunk, which one device uploads in one copy
+_FLYING = 3  # chunks that a device uploads concurrently, so that its link does not idle while the threads of other devices run
 
 
 class _SharedArray:
-    """One array on its way to several devices: chunks that nobody took, and where those are that have arrived; by their first byte."""
+    """One array on its way to several devices: chunks that no device has taken, and the memory of arrived ones, by first byte."""
 
     def __init__(self, nbytes: int) -> None:
         self.free = deque(range(0, nbytes, _CHUNK))
@@ -30,9 +31,10 @@ class _SharedArray:
         self.changed = threading.Condition()
 
     def take(self, missing: set[int], flying: bool) -> tuple[int | None, dict[int, Memory]]:
-        """A chunk to bring from the host, and chunks to take from other devices; neither if one should wait for its own.
+        """A chunk to upload from the host (or None), and chunks to copy from other devices; neither if the device should wait for its own
+        uploads.
 
-        Waits while others may bring some, unless own ones are ``flying``.
+        Waits while other devices may still bring chunks, unless the caller has uploads in flight (``flying``).
         """
         with self.changed:
             while True:
@@ -50,14 +52,14 @@ class _SharedArray:
             self.changed.notify_all()
 
     def give_back(self, chunks: set[int]) -> None:
-        """Return chunks that a device took and did not bring."""
+        """Return chunks that a device took but did not upload."""
         with self.changed:
             self.free.extend(chunks)
             self.changed.notify_all()
 
 
 class Broadcast:
-    """The arrays of one problem, by name. A context manager; what it gave out lasts until it ends. Safe to use from several threads."""
+    """The shared arrays of one problem, by name. A context manager, which releases their memory. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._given: list[Memory] = []
@@ -69,14 +71,14 @@ class Broadcast:
 
     def __exit__(self, *exc: object) -> None:
         for memory in self._given:
-            with suppress(PortatileError):  # of a device that failed
+            with suppress(PortatileError):  # the device may have failed
                 memory.release()
 
     def place(self, queue: Queue, name: str, array: NDArray[Any], receiving: Queue | None = None) -> Memory:
-        """Memory of the queue's device that holds a C-contiguous array once the queue has come here; others must not write to it.
+        """Memory on the queue's device that holds a C-contiguous array once ``queue`` has reached this point; others must not write to it.
 
-        What comes from other devices does so on the queue ``receiving``, beside what comes from the host; the array is there once that has
-        come here, too.
+        Copies from other devices run on ``receiving``, concurrently with uploads on ``queue``; the array is complete when both queues have
+        reached this point.
         """
         memory = queue.device.allocate(max(array.nbytes, array.itemsize))
         with self._making:
@@ -87,7 +89,7 @@ class Broadcast:
 
 
 class _Arrival:
-    """An array on its way to one device."""
+    """The transfer of an array to one device."""
 
     def __init__(self, queue: Queue, receiving: Queue, memory: Memory, raw: NDArray[Any], common: _SharedArray) -> None:
         self._queue, self._receiving, self._memory, self._raw, self._common = queue, receiving, memory, raw, common
@@ -95,7 +97,7 @@ class _Arrival:
         self._in_flight: deque[tuple[int, Event]] = deque()
 
     def run(self) -> None:
-        """Bring chunks until all have arrived or are queued."""
+        """Upload or copy chunks until all have arrived or are queued."""
         try:
             while self._missing or self._in_flight:
                 first, ready = self._common.take(self._missing, bool(self._in_flight))
@@ -121,14 +123,14 @@ class _Arrival:
         return event
 
     def _offer_first_chunk(self) -> None:
-        """Wait for the chunk that was sent first, and offer it to the other devices."""
+        """Wait for the oldest upload in flight, and offer its chunk to the other devices."""
         first, event = self._in_flight[0]
         event.wait()
         self._in_flight.popleft()
         self._common.arrived(first, self._memory)
 
     def _receive(self, first: int, there: Memory) -> None:
-        """Take a chunk from another device, or where that cannot be, or has failed meanwhile, from the host."""
+        """Queue the copy of a chunk from another device; where that is impossible or fails, its upload from the host."""
         nbytes = min(_CHUNK, self._raw.nbytes - first)
         try:
             received = self._receiving.receive(self._memory, there, nbytes, first, first)

@@ -1,7 +1,7 @@
-"""Slabs of a problem through a device's memory: two sets of buffers in turn, so that what crosses the link does so beside kernels.
+"""A pipeline of slabs through a device's memory: double-buffered, so that transfers overlap with kernels.
 
-Each set has a queue for its copies. Kernels of both run on the device's default queue, whose workspace is kept from call to call: to map
-gigabytes anew takes milliseconds, in which the device would have nothing to do.
+Each set of buffers has a queue for its copies. The kernels of both sets run on the device's default queue, whose workspace is kept from
+call to call: mapping gigabytes anew takes milliseconds, during which the device would idle.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from portatile.runtime.one_device.scratch import scratch
 from portatile.workload import Cut
 
 _KEPT = 8  # a workspace of up to 1/8 of the device's memory is kept for the next call
-_LINE = 4096  # what each operand of a slab begins at a multiple of in pinned memory, in bytes
+_LINE = 4096  # bytes; each operand of a slab begins at a multiple of this in pinned memory
 
 
 @dataclass
 class _Lane:
-    """One of the two sets of buffers, the queue of its copies, and the slab that it holds.
+    """One of the two sets of buffers: the queue of its copies, and the slab that it holds.
 
-    ``pending`` waits to be collected: where it was staged, its result in pinned memory stands last. ``steps`` are its. ``crossing``: bytes
-    of each operand that crosses the link.
+    ``pending`` is the slab whose result is not yet collected, the event of its download and, where the result is staged, its pinned memory.
+    ``steps`` is the slab's range. ``crossing`` gives the bytes of each operand that is transferred.
     """
 
     queue: Queue
@@ -48,7 +48,7 @@ class _Lane:
     host: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def staged(self, slab: Task, name: str) -> NDArray[Any]:
-        """Pinned memory as the slab's packed matrix: without it copies would not run beside kernels."""
+        """Pinned memory for a packed operand of the slab: copies of pageable memory would not overlap with kernels."""
         if not self.host:
             pinned, start = scratch(self.queue.device).pinned(self.which, sum(map(_lines, self.crossing.values()))), 0
             for each, size in self.crossing.items():
@@ -61,7 +61,7 @@ class _Lane:
 
 
 def _lines(nbytes: int) -> int:
-    """``nbytes`` rounded up to the beginning of the next operand in pinned memory."""
+    """``nbytes`` rounded up to the alignment of operands in pinned memory."""
     return _LINE * -(-nbytes // _LINE)
 
 
@@ -73,10 +73,11 @@ def pipeline(
     ranges: Iterable[tuple[int, int] | None],
     collected: Callable[[int, int, float], None] = lambda low, high, seconds: None,
 ) -> None:
-    """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded.
+    """Compute slab after slab on two lanes in turn: while one computes, the other's result is collected and its next slab is uploaded.
 
-    ``ranges`` are the steps of each slab, ``width`` of them at most; at None the oldest result is collected. ``collected`` is told of each
-    slab whose result is in the caller's array, and of the seconds since the one before it, without those that making kernels ready took.
+    ``ranges`` are the steps of each slab, at most ``width`` of them; at None the oldest result is collected. ``collected`` is called for
+    each slab whose result has arrived in the caller's array, with its steps and the seconds since the previous one, without the time in
+    which kernels were compiled and loaded.
     """
     device = engine.device
     own: list[Memory] = []
@@ -85,7 +86,8 @@ def pipeline(
         kernels = device.default_queue()
         widest = part(task, cut, 0, min(width, task.problem.sizes[cut.size]))
         try:
-            memories = [_memories(device, widest, cut, own) for _ in range(2)]  # before there are queues: that of the last call is taken
+            # allocated before the queues are made: the memory of the last call is reused
+            memories = [_memories(device, widest, cut, own) for _ in range(2)]
             for which, memory in enumerate(memories):
                 lanes.append(_Lane(device.queue(), memory, which, _crossing(widest, cut)))
             queues = [lane.queue for lane in lanes]
@@ -100,7 +102,7 @@ def pipeline(
                 engine.free_workspaces()
         finally:
             for queue in (*(lane.queue for lane in lanes), kernels):
-                drain(queue)  # whatever ended it: the caller's arrays may be in use
+                drain(queue)  # whatever ended the pipeline: the caller's arrays may be in use
             for lane in lanes:
                 lane.queue.release()
             for each in own:
@@ -108,16 +110,17 @@ def pipeline(
 
 
 class _Stream:
-    """The slabs of one task on their way through the lanes; ``shared`` are the operands that stay on the device for all of them."""
+    """The slabs of one task on their way through the lanes. ``shared`` are the operands that stay on the device for all slabs."""
 
     def __init__(self, engine: Engine, cut: Cut, shared: Mapping[str, Memory], collected: Callable[[int, int, float], None]) -> None:
         self._engine, self._cut, self._shared, self._collected = engine, cut, shared, collected
         self._kernels = engine.device.default_queue()
         self._prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
-        self._since = time.perf_counter()  # when the latest result was collected, later by what making kernels ready took
+        # when the latest result was collected, plus the seconds in which kernels were compiled since then
+        self._since = time.perf_counter()
 
     def run(self, task: Task, lanes: Sequence[_Lane], ranges: Iterable[tuple[int, int] | None]) -> None:
-        """Compute the steps in ``ranges``, a slab each, collect at None; returns when all results are in the caller's array."""
+        """Compute each range of steps as one slab; at None collect a result. Returns when all results are in the caller's array."""
         idle, busy = list(lanes), deque[_Lane]()
         for steps in ranges:
             if busy and (steps is None or not idle):
@@ -126,7 +129,7 @@ class _Stream:
             if steps is None:
                 continue
             if not busy:
-                self._since = time.perf_counter()  # the piece may have been waited for
+                self._since = time.perf_counter()  # excludes the time that ``ranges`` waited for a piece
             lane, slab = idle.pop(), part(task, self._cut, *steps)
             prepared = self._prepare(slab)
             _send(lane, slab, self._cut)
@@ -141,7 +144,7 @@ class _Stream:
 
     @property
     def workspace(self) -> int:
-        """Bytes of the workspace of all slabs so far."""
+        """Bytes of the workspace that all slabs so far share."""
         return workspaces.workspace(one.executable.plan for one in self._prepared.values())
 
     def _prepare(self, slab: Task) -> Prepared:
@@ -161,7 +164,7 @@ class _Stream:
 
 
 def _memories(device: Device, widest: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
-    """Memory for each operand of the widest slab; ``own`` takes it, to be given back."""
+    """Memory for each operand of the widest slab, appended to ``own``, whose owner releases it."""
     memories: dict[str, Memory] = {}
     for name in cut.pieces:
         memories[name] = device.allocate(_nbytes(widest, name))
@@ -175,12 +178,12 @@ def _crossing(widest: Task, cut: Cut) -> Mapping[str, int]:
 
 
 def _nbytes(slab: Task, name: str) -> int:
-    """Bytes of an operand's memory, which is never none."""
+    """Bytes of an operand's memory, at least one element."""
     return max(nbytes(slab, name), slab.problem.itemsize)
 
 
 def _place(queues: Sequence[Queue], task: Task, cut: Cut, own: list[Memory]) -> Mapping[str, Memory]:
-    """Queue the upload of what every slab needs, on both queues; ``own`` takes the memory that nobody else gives back."""
+    """Queue the upload of the operands that every slab needs, on both queues. Memory that the caller must release is added to ``own``."""
     shared: dict[str, Memory] = {}
     queue, beside = queues
     for name, stored in task.matrices.items():
@@ -198,7 +201,7 @@ def _place(queues: Sequence[Queue], task: Task, cut: Cut, own: list[Memory]) -> 
 
 
 def _send(lane: _Lane, slab: Task, cut: Cut) -> None:
-    """Queue the upload of the slab's own parts of what is read."""
+    """Queue the upload of the slab's parts of the operands that are read."""
     for name in cut.pieces:
         stored = slab.matrices[name]
         if stored.read:
@@ -213,7 +216,7 @@ def _send(lane: _Lane, slab: Task, cut: Cut) -> None:
 
 
 def _fetch(lane: _Lane, slab: Task) -> tuple[Task, Event, NDArray[Any] | None]:
-    """Queue the download of the result: to its place where the device reaches that, but not over values that it was computed from."""
+    """Queue the download of the result: directly into the caller's array where that is page-locked and its old values are not needed."""
     target = slab.matrices[slab.output]
     if slab.adds or target.read or not locked.crosses(lane.queue.device, target.array, back=True, rows=True):
         result = lane.staged(slab, slab.output)
@@ -225,13 +228,13 @@ def _fetch(lane: _Lane, slab: Task) -> tuple[Task, Event, NDArray[Any] | None]:
 
 
 def _collect(lane: _Lane) -> None:
-    """Bring the lane's result, if it has one, to the caller's array; waits for it."""
+    """Wait for the lane's result, if it has one, and store it in the caller's array."""
     if lane.pending is not None:
         slab, done, result = lane.pending
         done.wait()
         target = slab.matrices[slab.output].array
         if slab.adds:
-            with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
+            with np.errstate(invalid="ignore", over="ignore"):  # infinities and NaN add up without warnings, as in kernels
                 target += result
         elif result is not None:
             staging.copied(target, result)

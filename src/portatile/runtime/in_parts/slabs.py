@@ -1,4 +1,4 @@
-"""Problems larger than the device's memory: cut into slabs that are uploaded, computed and downloaded side by side on two queues."""
+"""Problems larger than the device's memory: cut into slabs whose upload, computation and download overlap on two queues."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from portatile.runtime.one_device.engine import Engine
 from portatile.runtime.one_device.memory_limit import asked, limit_of
 from portatile.workload import Cut
 
-LEAST_SLABS = 4  # if there is more than one, so that most transfers run beside computation
-_CROSSING = 1 << 26  # bytes of a slab that cross the link: they lie in pinned memory, which takes the system long to make
-BESIDE = 1 << 29  # bytes of what is cut, from which on slabs are used where none are needed: they cross in 10 ms
-_REUSED = 1024  # steps of a product's slab all the same, each of which reads, and may convert, what stays on the device once more
+LEAST_SLABS = 4  # at least this many slabs where there is more than one, so that most transfers overlap with computation
+_CROSSING = 1 << 26  # bytes of a slab that cross the link: they are staged in pinned memory, which the system allocates slowly
+BESIDE = 1 << 29  # bytes of the operands that are cut, from which on slabs are used even where all fits: transferring these takes 10 ms
+_REUSED = 1024  # steps of a product's slab at least: each slab reads, and may convert, the operands that stay on the device once more
 
 
 def run(engine: Engine, task: Task) -> None:
     """Compute slab by slab; returns when the output is in the caller's array.
 
-    Every element is computed as it is in one piece: the configuration is the whole problem's where it is legal for a slab; only where
-    less than a period of the cut fits, an element may take another of the configuration's ways. Sums are cut only where what they
-    are over leaves too little memory for the thinnest slab: then what its parts give is added up on the host, in the output's type.
-    Raises DeviceError where even the thinnest slab does not fit.
+    Every element is computed as in one piece: slabs use the whole problem's configuration where it is legal for them. Only where less than
+    a period of the cut fits may an element be computed in another of the configuration's ways. Sums are cut only where the operands that
+    they run over leave too little memory for the thinnest slab; the partial sums are then added on the host, in the output's type. Raises
+    DeviceError where even the thinnest slab does not fit.
     """
     limit = limit_of(engine.device) or engine.device.info.global_memory
     for cut in task.cuts:
@@ -40,7 +40,7 @@ def run(engine: Engine, task: Task) -> None:
         for term in _terms(engine, task, limit):
             run(engine, term)
         return
-    for cut in reversed(task.cuts):  # cut what would have stayed whole, until the rest fits
+    for cut in reversed(task.cuts):  # halve the size that was to stay whole, until the rest fits
         size = task.problem.sizes[cut.size]
         if size > 1:
             half = whole_periods(size // 2, cut)
@@ -58,7 +58,7 @@ def run(engine: Engine, task: Task) -> None:
 
 
 def _thin_fits(engine: Engine, task: Task, limit: int) -> bool:
-    """Whether a slab does that is cut between elements wherever it can be."""
+    """Whether the thinnest slab fits, one that is cut between elements along every possible size."""
     if any(widest(engine, task, cut, limit) for cut in task.cuts):
         return True
     cuttable = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
@@ -66,7 +66,7 @@ def _thin_fits(engine: Engine, task: Task, limit: int) -> bool:
 
 
 def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
-    """Parts of the sums, as many as leave half of the memory to slabs of the rest, two at least; all but the first add to the output."""
+    """Parts of the sums: at least two, and enough to leave half of the memory to slabs of the rest. All but the first add to the output."""
     cut, most = task.sums[0], engine.device.info.max_allocation
     size, terms = task.problem.sizes[cut.size], [nbytes(task, name) for name in cut.pieces]
     parts = max(2, -(-2 * sum(terms) // limit), -(-max(terms) // most))
@@ -76,9 +76,9 @@ def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
 
 
 def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -> int:
-    """How many steps of the size a slab may have, 0 for none: two of them are on the device at once, beside what stays whole.
+    """The most steps of a slab, 0 if none fits. Two slabs lie on the device at once, beside the operands that stay whole.
 
-    ``devices``: those that share the steps.
+    ``devices``: the number of devices that share the steps.
     """
     size, most = task.problem.sizes[cut.size], engine.device.info.max_allocation
     fixed = left_whole(task, cut)
@@ -91,7 +91,7 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -
     width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), enough)
     while width >= 1:
         width = whole_periods(width, cut)
-        widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
+        widths = {width, size % width or width}  # the last slab is thinner, and may need another plan
         plans = [prepared(engine, part(task, cut, 0, extent)).executable.plan for extent in widths]
         if fixed + 2 * (width * sum(step) + workspaces.workspace(plans)) <= limit:
             return int(width)
@@ -100,14 +100,14 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -
 
 
 def _crossing(task: Task, step: Sequence[int]) -> int:
-    """How many steps, of so many bytes of each operand, may cross the link through pinned memory at once."""
+    """The most steps of a slab that is staged in pinned memory; ``step`` has the bytes of a step in each operand."""
     return max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
 
 
 def least(engine: Engine, task: Task, cut: Cut, most: int, devices: int) -> int:
-    """How many steps a slab should have at least, of ``most``, where several devices share them; 0 for any number.
+    """The least steps of a slab, out of ``most``, where several devices share the steps; 0 for no limit.
 
-    There are few where each one converts what all of them need whole.
+    Slabs are kept few where each of them converts the operands that all slabs need whole.
     """
     size = task.problem.sizes[cut.size]
     if not cut.pieces or most >= size or not workloads.get(task.problem.workload).products:
@@ -117,20 +117,20 @@ def least(engine: Engine, task: Task, cut: Cut, most: int, devices: int) -> int:
 
 
 def _in_place(task: Task, cut: Cut) -> bool:
-    """Whether slabs cross the link without being staged."""
+    """Whether slabs cross the link without staging."""
     if task.matrices[task.output].on_device:
         return False
     return all(locked.holds(task.matrices[name].array, rows=True) for name in cut.pieces)
 
 
 def _even(size: int, width: int) -> Iterator[tuple[int, int]]:
-    """All steps of a size, in ranges of ``width``."""
+    """All steps of a size in ranges of ``width``."""
     for low in range(0, size, width):
         yield low, min(low + width, size)
 
 
 def _ramped(size: int, width: int, cut: Cut) -> Iterator[tuple[int, int]]:
-    """All steps of a size, in ranges of ``width``, and of less at both ends: nothing is computed beside what crosses first and last."""
+    """All steps of a size in ranges of ``width``, narrower at both ends: the first upload and the last download overlap with no kernel."""
     ends = [whole_periods(max(width // part, 1), cut) for part in (4, 2)]
     left, low = size - 2 * sum(ends), 0
     if left < width or ends[0] % cut.period:
@@ -148,7 +148,7 @@ def _ramped(size: int, width: int, cut: Cut) -> Iterator[tuple[int, int]]:
 
 
 def overlaps(task: Task, device: Device) -> bool:
-    """Whether slabs of a problem are faster although all of it fits into the memory of a device: much of it crosses the link in pieces."""
+    """Whether slabs are faster although the problem fits into the device's memory, because many bytes can be transferred in slabs."""
     cut = next(iter(task.cuts), None)
     if cut is None or device.info.unified_memory or "columns" in cut.pieces.values():
         return False

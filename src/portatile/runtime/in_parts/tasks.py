@@ -1,4 +1,4 @@
-"""A problem on its way to a device in parts: its operands where they lie, and the ways to cut it."""
+"""A problem that is computed in parts: its operands wherever they lie, and the ways to cut it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from portatile.runtime.one_device.engine import Engine, Prepared
 from portatile.select import Choice
 from portatile.workload import Cut
 
-GRAIN = 64  # a part's extent is a multiple of this where it can be, so that tiles are whole
+GRAIN = 64  # a part's extent is a multiple of this where possible, so that tiles are whole
 
 
 @dataclass(frozen=True)
 class Task:
-    """A problem, packed as it will lie on the device, in a configuration, and the size along which it is cut.
+    """A problem with packed operands, as they will lie on the device, its configuration, and the matrices that hold its operands now.
 
-    ``matrices`` are those of the host by operand, the output last. ``whole`` is the
-    problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already. ``common`` has what other
-    devices need whole, too.
+    ``matrices`` are the operands by name, the output last. ``whole`` is the problem that this one is a part of. A task that ``adds`` holds
+    further terms of sums whose first terms the output has already. ``common`` holds the operands that other devices need whole, too.
     """
 
     problem: Problem
@@ -38,12 +37,12 @@ class Task:
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """The ways to cut it between elements, none for a workload that cannot be cut; the one that leaves least whole first."""
+        """The ways to cut the task between output elements, none or more; the first one leaves the fewest bytes whole."""
         return tuple(sorted((cut for cut in self._all if not cut.sums), key=lambda cut: left_whole(self, cut)))
 
     @property
     def sums(self) -> tuple[Cut, ...]:
-        """The ways to cut it between the terms of its sums."""
+        """The ways to cut the task between the terms of its sums."""
         return tuple(cut for cut in self._all if cut.sums and self.problem.sizes[cut.size] > 1)
 
     @property
@@ -52,13 +51,13 @@ class Task:
 
 
 def task(engine: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
-    """The task of a problem on host arrays, in the configuration that it would have in one piece."""
+    """The task of a problem on host arrays, in the configuration that the problem would have in one piece."""
     single = _single(matrices)
     return Task(_packed(problem, single), engine.settle(problem), {**matrices, **single}, scalars, list(matrices)[-1], problem)
 
 
 def _single(matrices: Mapping[str, Matrix]) -> dict[str, Matrix]:
-    """The operands of a stack that are one matrix for all of it."""
+    """Operands that are one matrix for a whole stack."""
     shared = {name: stored for name, stored in matrices.items() if stored.number > 1 and stored.step == 0}
     return {name: stored._replace(array=stored.array[0], number=1) for name, stored in shared.items()}
 
@@ -69,9 +68,9 @@ def nbytes(task: Task, name: str) -> int:
 
 
 def crossing(task: Task, cut: Cut, part: float, copies: int = 1) -> int:
-    """Bytes between the host and devices far from it that compute this part of a task on host arrays.
+    """Bytes transferred between the host and devices with their own memory when these compute this ``part`` of a task on host arrays.
 
-    What all of them need whole comes in so many ``copies``.
+    Operands that all devices need whole are transferred ``copies`` times.
     """
     if task.matrices[task.output].on_device or not part:
         return 0
@@ -86,7 +85,7 @@ def left_whole(task: Task, cut: Cut) -> int:
 
 
 def whole_periods(width: int, cut: Cut) -> int:
-    """``width`` less what is past the last multiple of the cut's period, and of the grain; less than one of them stays as it is."""
+    """``width`` rounded down to a multiple of the cut's period and of the grain; a smaller width stays as it is."""
     for unit in (lcm(cut.period, GRAIN), cut.period):
         if width >= unit:
             return width - width % unit
@@ -94,7 +93,7 @@ def whole_periods(width: int, cut: Cut) -> int:
 
 
 def _piece(stored: Matrix, how: str, low: int, high: int) -> Matrix:
-    """Rows, columns or matrices ``low`` to ``high`` of a matrix or a stack in the host's memory or on a device."""
+    """Rows, columns or matrices ``low`` to ``high`` of a matrix or stack, on the host or on a device."""
     array: Any = stored.array
     if how == "matrices":
         view, apart = stored._replace(number=high - low), stored.step
@@ -117,7 +116,7 @@ def part(task: Task, cut: Cut, low: int, high: int) -> Task:
 
 
 def _packed(problem: Problem, shared: Collection[str]) -> Problem:
-    """The problem with packed operands, those that are ``shared`` one matrix for the whole stack: what lies on the device."""
+    """The problem with packed operands, as they lie on the device; those that are ``shared`` are one matrix for the whole stack."""
     packed = workloads.get(problem.workload).problem(problem.sizes, problem.dtype, problem.options)
     if not shared:
         return packed
@@ -126,7 +125,7 @@ def _packed(problem: Problem, shared: Collection[str]) -> Problem:
 
 
 def prepared(engine: Engine, slab: Task) -> Prepared:
-    """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
+    """A slab, compiled and loaded with the whole problem's configuration where legal, so that all sums run in the same order."""
     if engine.is_legal(slab.choice, slab.problem):
         return engine.prepare(slab.problem, slab.choice, slab.whole)
     return engine.prepare(slab.problem)

@@ -1,6 +1,6 @@
-"""What is made ready on a device.
+"""What is compiled, loaded and kept for one device.
 
-``engine`` holds problems that are compiled and loaded. ``certify`` checks a configuration once more before its first use, ``deferred``
-fills the cache of binaries when nobody waits, ``untuned`` times untuned products that come again. Memory: ``memory_limit``, ``scratch``
-(kept from call to call), ``in_flight`` (host arrays that a queue may still use).
+``engine`` holds compiled and loaded problems. ``certify`` checks a configuration once more before its first use. ``deferred`` fills the
+cache of binaries while the process is idle. ``untuned`` times several configurations of untuned problems that are repeated.
+``memory_limit``, ``scratch`` (memory kept from call to call) and ``in_flight`` (host arrays that a queue may still use) concern memory.
 """

@@ -1,4 +1,4 @@
-"""Checks before first use: a configuration that was verified with another driver or kernel text is checked once more."""
+"""Checks before first use: a configuration that was verified with another driver or kernel text is verified again."""
 
 from __future__ import annotations
 
@@ -25,34 +25,35 @@ from portatile.verify import Verdict
 from portatile.workload import Expected, Inputs, Workload
 
 _FORMAT = "certificate 2"
-_ALL = 1e8  # operations; every result of a smaller problem is compared, a sample of the results of a larger one
-_LARGEST = 1e10  # operations of the largest problem for a check
+_ALL = 1e8  # operations; of smaller problems every result is compared, of larger ones a sample
+_LARGEST = 1e10  # operations of the largest problem that is used for a check
 
 
 class Certifier:
-    """Looks after one device. ``cache`` remembers what was checked; ``build`` compiles; ``plan`` gives the flat plan of a configuration.
+    """Certifies configurations on one device. ``cache`` keeps the certificates, ``build`` compiles, and ``plan`` gives the flat plan of a
+    choice.
 
-    A check takes tens of milliseconds more than building the kernels. It runs once for each configuration, driver and kernel text; where
-    the device refused to run it, which may pass (other programs had the memory), once more in each process. Subclasses say by ``subjects``
-    and ``expected`` on what a configuration is checked.
+    A check takes some ten milliseconds more than compiling the kernels. It runs once for each configuration, driver and kernel text. Where
+    the device could not run it (perhaps other programs held its memory), it is tried again once in each process. Subclasses override
+    ``subjects`` and ``expected`` to say which problems a configuration is checked on.
     """
 
     advice = "Tune again with `portatile tune {name}`."
-    """What to do about a configuration that fails, in the warning."""
+    """What the warning advises about a configuration that fails."""
 
     def __init__(self, device: Device, cache: Cache, build: Callable[[Source], Binary], plan: Callable[[Problem, Choice], Plan]) -> None:
         self._device, self._cache, self._build, self._plan = device, cache, build, plan
         self._known: dict[str, Certificate] = {}
 
     def forget(self) -> None:
-        """Forget all answers: the cache is read again, and configurations that the device refused to run are tried again."""
+        """Forget all answers: the cache is read again, and configurations that the device could not run are tried again."""
         self._known.clear()
 
     def settle(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Choice:
-        """``choice``, of which ``plan`` is the flat plan, where it may be used; else the workload's default, with a warning.
+        """``choice`` (with the flat plan ``plan``) where it may be used; otherwise the workload's default, with a warning.
 
-        It may be used if it was tuned with the present driver, compiler and kernel text, or if it now computes a small problem correctly,
-        whose sizes no tile divides: result within its bound, all canaries alive, inputs untouched.
+        A choice may be used if it was tuned with the present driver, compiler and kernel text, or if it now computes a small problem
+        correctly whose sizes no tile divides: the result within its bound, all canaries intact, inputs unchanged.
         """
         trial = choice.trial
         if trial is None or self._holds(trial, problem, choice, plan):
@@ -70,18 +71,19 @@ class Certifier:
         return Choice(workload.default(problem, info), "default", explanation)
 
     def subjects(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> list[tuple[Problem, Plan]]:
-        """The problems that a configuration is checked on, at least one, with their flat plans; here one, small and awkward.
+        """The problems that a configuration is checked on, with their flat plans; at least one. Here it is one small problem with awkward
+        sizes.
 
         Raises LaunchError where there is none.
         """
         return [self._small(workload, problem, choice, plan)]
 
     def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
-        """The expected values of each output, of a large problem at some places. Raises LaunchError where they cannot be computed now."""
+        """The expected values of each output, sampled for a large problem. Raises LaunchError where they cannot be computed now."""
         return workload.reference(problem, inputs, rng if workload.flops(problem) > _ALL else None)
 
     def _then(self, trial: Trial) -> str:
-        """How the present driver, compiler or text differ from those of the tuning, in words."""
+        """How the present driver, compiler or kernel text differs from that of the tuning, in words for the warning."""
         then, info = trial.device, self._device.info
         for what, old, new in (("driver", then.driver, info.driver), ("compiler", then.compiler, info.compiler)):
             if old != new:
@@ -98,12 +100,12 @@ class Certifier:
         if trial.problem.key != problem.key:
             try:
                 plan = self._plan(trial.problem, choice)
-            except (PortatileError, KeyError):  # a problem of another version of the workload
+            except (PortatileError, KeyError):  # the problem belongs to another version of the workload
                 return False
         return trial.source == _source(plan)
 
     def _certificate(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Certificate:
-        """The certificate of a configuration, made now if there is none; found by the problem, then by what it is checked on."""
+        """The certificate of a configuration, made now if there is none; looked up by its problem, then by the problem it is checked on."""
         key = self._key(problem, choice, _source(plan))
         certificate = self._remembered(key)
         if certificate is None:
@@ -124,10 +126,12 @@ class Certifier:
         return certificate
 
     def _small(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
-        """A problem to check the configuration on, and its plan: small, legal for it, and preferably with the kernels of ``plan``.
+        """A problem to check the configuration on, and its plan: small, legal for the configuration, and preferably with the kernels of
+        ``plan``.
 
-        They will run, and are built anyway. So it is the first of: the largest small problem with these kernels, the problem made as
-        small as they allow, the largest small problem, the problem made as small as stays legal.
+        Kernels that ``plan`` uses are built anyway, and are the ones that will run. So the candidates are, in this order: the largest small
+        problem with these kernels, the problem made as small as these kernels allow, the largest small problem, the problem made as small
+        as stays legal.
         """
 
         def legal(small: Problem) -> bool:
@@ -179,7 +183,7 @@ class Certifier:
         return Certificate(info.driver, info.compiler, source, tuple(checks), failure, now(), passing)
 
     def _run(self, workload: Workload, problem: Problem, plan: Plan, bound: float) -> tuple[Verdict, bool]:
-        """Compute the problem on its inputs, guarded and poisoned, and compare; whether there was anything to compare with."""
+        """Compute the problem on poisoned, guarded memory and compare; also returns whether there was anything to compare with."""
         rng = np.random.default_rng(0)
         inputs = workload.inputs(problem, rng)
         expected = self.expected(workload, problem, inputs, rng)
@@ -211,7 +215,7 @@ class Certifier:
 
 
 def _smaller(workload: Workload, problem: Problem, odd: int, fits: Callable[[Problem], bool]) -> Problem:
-    """The problem with each size halved as often as it fits; ``odd`` makes sizes odd."""
+    """The problem with each size halved as often as ``fits`` allows; ``odd`` makes sizes odd."""
     smallest = problem
     for name in problem.sizes:
         while smallest.sizes[name] > 1:

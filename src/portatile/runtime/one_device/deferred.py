@@ -1,4 +1,4 @@
-"""Binaries for the cache that nobody waits for: made when the process rests, or ends, where a driver compiles once more for them."""
+"""Deferred compilation for the cache: where other processes need another binary, it is compiled when this process is idle or ends."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pathlib import Path
 
 from portatile import program
 from portatile.cache import Cache
-from portatile.device import exit_gate  # noqa: F401 - imported before flush is registered, so that it is closed after that has run
+from portatile.device import exit_gate  # noqa: F401 - imported before flush is registered, so that its own handler runs after flush
 from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.records import Binary, Source
 
-_MOST = 8  # binaries that wait at once, so that a process does not take long to end
-_REST = 2.0  # seconds without a call before a binary is made: a call during that has to wait for the driver
+_MOST = 8  # binaries that wait at once, so that the end of a process is not delayed for long
+_REST = 2.0  # seconds without a call before a binary is compiled: a call during the compilation would have to wait for the driver
 
 
-_Name = tuple[str, int, Path, str]  # device, its generation, folder of the cache, key there
+_Name = tuple[str, int, Path, str]  # device, its generation, the cache's folder, key in the cache
 
 
 @dataclass(frozen=True)
 class _DraftBinary:
-    """A Binary that only this process can load, and the function that puts the one for other processes into the cache."""
+    """A Binary that only this process can load, and a function that compiles and caches the one for other processes."""
 
     binary: Binary
     keep: Callable[[], None]
 
 
 class Deferred:
-    """Work that waits. Safe to use from several threads; ``calls`` counts running work, and whoever runs some adds to it."""
+    """The queue of deferred compilations. Safe to use from several threads. ``calls`` counts calls, to tell when the process is idle."""
 
     def __init__(self, rest: float = _REST) -> None:
         self.calls = 0
@@ -44,11 +44,11 @@ class Deferred:
 
     def _open(self) -> None:
         self._lock = threading.Lock()
-        self._one = threading.Lock()  # is made at a time
+        self._one = threading.Lock()  # held while one binary is compiled
         self._watching = False
 
     def build(self, source: Source, device: Device, cache: Cache) -> Binary:
-        """Build as ``program.build`` for a device, without waiting for what only other processes need."""
+        """As ``program.build`` for a device, but without waiting for the compilation that only other processes need."""
         self.calls += 1
         target = device.target
         if not target.defers:
@@ -60,11 +60,11 @@ class Deferred:
         return program.build(source, target, cache, lambda binary, keep: self._add(name, _DraftBinary(binary, keep)))
 
     def flush(self) -> None:
-        """Make all waiting binaries now."""
+        """Compile all waiting binaries now."""
         try:
             while self._make_one():
                 pass
-        except KeyboardInterrupt:  # at the end of a process: the next process compiles again
+        except KeyboardInterrupt:  # the process is ending: the next one compiles again
             self._drafts.clear()
 
     def abandon(self) -> None:
@@ -84,7 +84,7 @@ class Deferred:
             self._make_one()
 
     def _make_one(self) -> bool:
-        """Make the binary that has waited longest; returns whether there was one."""
+        """Compile the binary that has waited longest; returns whether there was one."""
         with self._one:
             with self._lock:
                 first = next(iter(self._drafts.items()), None)
@@ -112,7 +112,7 @@ class Deferred:
 
 
 waiting = Deferred()
-"""The deferred work of this process."""
+"""The deferred compilations of this process."""
 
 atexit.register(waiting.flush)
 if hasattr(os, "register_at_fork"):

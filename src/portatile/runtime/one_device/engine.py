@@ -1,4 +1,4 @@
-"""Problems made ready on a device: select, build and load once, run many times. It cannot reach the tuner."""
+"""Problems prepared on a device: selected, compiled and loaded once, run many times. The engine never reaches the tuner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from portatile import cache, execute, flat_plans, select, store, workloads, workspaces
-from portatile.device import exit_gate  # noqa: F401 - imported before _close is registered, so that it is closed after that has run
+from portatile.device import exit_gate  # noqa: F401 - imported before _close is registered, so that its own handler runs after _close
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.foreign_arrays import THREAD_STREAM
 from portatile.device.module import Module
@@ -25,25 +25,25 @@ from portatile.select import Choice
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
-_MAX_PREPARED = 4096  # problems, each with its kernels
-_PATIENCE = 10.0  # seconds that the end of the interpreter waits for a call
+_MAX_PREPARED = 4096  # prepared problems that are kept, each with its kernels
+_PATIENCE = 10.0  # seconds that the interpreter's exit waits for a call that is inside a driver
 
 
 @dataclass(frozen=True)
 class LoadedPlan:
-    """A plan that is compiled and loaded on its device: a routine's own, of several problems' launches, or that of one problem."""
+    """A plan, compiled and loaded on its device: that of one problem, or one that a routine assembles from several problems' launches."""
 
     executable: execute.Executable
 
     def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> None:
-        """Queue the computation; does not wait."""
+        """Queue the computation; does not wait for it."""
         waiting.calls += 1
         self.executable.run(queue, operands, scalars)
 
 
 @dataclass(frozen=True)
 class Prepared(LoadedPlan):
-    """A problem that is compiled and loaded on its device. ``waits``: if it comes again, other configurations are timed beside it."""
+    """A problem, compiled and loaded on its device. ``waits``: other configurations are timed when the problem is repeated."""
 
     problem: Problem
     choice: Choice
@@ -51,7 +51,7 @@ class Prepared(LoadedPlan):
 
 
 class BoundProblem(NamedTuple):
-    """A prepared problem, and the names of its operands in the order of a request."""
+    """A prepared problem and the names of its operands, in the order of a request."""
 
     engine: Engine
     prepared: LoadedPlan
@@ -59,7 +59,7 @@ class BoundProblem(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether other configurations are timed if it comes again."""
+        """Whether other configurations are timed when the problem is repeated."""
         return isinstance(self.prepared, Prepared) and self.prepared.waits
 
 
@@ -70,26 +70,26 @@ class Engine:
         self.device = device
         self.generation = device.generation
         self.lock: Any = threading.RLock()
-        self.in_flight: list[object] = []  # see InFlight
-        self.making = 0.0  # seconds in which problems were made ready so far
+        self.in_flight: list[object] = []  # host arrays that the device may still use, see InFlight
+        self.making = 0.0  # total seconds spent on compiling and loading so far
         self._streams: dict[object, Queue] = {}
-        self._prepared: dict[str, Prepared] = {}  # this one and _legal by _key
+        self._prepared: dict[str, Prepared] = {}  # by ``_key``, as is ``_legal``
         self._legal: dict[str, bool] = {}
         self._cache = cache.default()
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
         self._untuned = Untuned(device, self._cache, self._build, self._plan)
-        self._called: dict[str, Plan] = {}  # flat plans of problems that other problems call, by the problem's key
-        self._best: dict[str, Choice] = {}  # what was tuned or is expected to be the fastest, by the problem's key
-        self._settled_as: dict[str, Choice] = {}  # what may be used of these choices, by the problem's key and the choice
-        self._assembled: dict[Hashable, LoadedPlan] = {}  # plans that routines make, by their own keys
-        self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
+        self._called: dict[str, Plan] = {}  # flat plans of the problems that other problems call, by problem key
+        self._best: dict[str, Choice] = {}  # the tuned or predicted best choice, by problem key
+        self._settled_as: dict[str, Choice] = {}  # the choice that is used in place of each best one, by problem key and choice
+        self._assembled: dict[Hashable, LoadedPlan] = {}  # plans that routines assemble, by the routines' own keys
+        self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # shared by problems that differ only in sizes
         self._workspaces = workspaces.Workspaces(device)
 
     def queue_of(self, stream: int) -> Queue:
-        """The queue on another library's stream, the same for each call; the device's default queue for -1.
+        """The queue on another library's stream, the same one at each call; the device's default queue for -1.
 
-        The thread's own default stream is another one in each thread: so is its queue, and with it the workspaces.
+        The per-thread default stream is a different stream in each thread, so each thread gets its own queue and workspaces for it.
         """
         if stream < 0:
             return self.device.default_queue()
@@ -102,10 +102,10 @@ class Engine:
     def prepare(
         self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None, instead: Problem | None = None
     ) -> Prepared:
-        """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it.
+        """The problem with ``choice``, or with the best configuration known for it; compiled at the first call, memoised afterwards.
 
-        With ``whole``, of which this problem is a part, called problems get the configurations that those of ``whole`` have. ``instead`` is
-        a problem with the same operands, which is computed where there is no memory for the workspace.
+        With ``whole``, the problem that this one is a part of, called problems use the configurations that those of ``whole`` have.
+        ``instead`` is a problem with the same operands, computed where there is not enough memory for the workspace.
         """
         key = self._key(problem, choice, whole, instead)
         prepared = self._prepared.get(key)
@@ -119,7 +119,7 @@ class Engine:
         return prepared
 
     def prepare_again(self, problem: Problem, instead: Problem | None = None) -> Prepared:
-        """As ``prepare`` for a problem that came before: with the fastest of a few configurations, which are timed now if it ``waits``."""
+        """As ``prepare`` for a problem that is repeated: if it ``waits``, a few configurations are timed now and the fastest is used."""
         with self.lock:
             prepared = self.prepare(problem, instead=instead)
             if prepared.waits:
@@ -132,7 +132,7 @@ class Engine:
             return prepared
 
     def is_legal(self, choice: Choice, problem: Problem) -> bool:
-        """Whether a choice may be used for a problem; memoised, for a space takes longer to make than a launch."""
+        """Whether a choice may be used for a problem; memoised, because making a space takes longer than a launch."""
         key = self._key(problem, choice, None, None)
         legal = self._legal.get(key)
         if legal is None:
@@ -148,7 +148,7 @@ class Engine:
         return key
 
     def _make(self, problem: Problem, proposed: Choice, whole: Problem | None, instead: Problem | None, waits: bool) -> Prepared:
-        """Compile and load a problem with a choice, or with its default where that may not be used."""
+        """Compile and load a problem with the proposed choice, or with its default where that choice may not be used."""
         began = time.perf_counter()
         settled, plan = self._settled(problem, proposed, whole)
         if len(self._prepared) >= _MAX_PREPARED:
@@ -163,7 +163,7 @@ class Engine:
         return self.prepare(problem).executable
 
     def assembled(self, key: Hashable, make: Callable[[], Plan]) -> LoadedPlan:
-        """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
+        """A flat plan that a routine assembles from several problems, loaded at the first call with this key and memoised afterwards."""
         assembled = self._assembled.get(key)
         if assembled is None:
             with self.lock:
@@ -171,15 +171,15 @@ class Engine:
                 plan = make()
                 executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
                 assembled = _remember(self._assembled, key, LoadedPlan(executable))
-                self.making = before + time.perf_counter() - began  # what was prepared for it is in that
+                self.making = before + time.perf_counter() - began  # includes the problems that ``make`` prepared
         return assembled
 
     def knows(self, key: Hashable) -> bool:
-        """Whether ``assembled`` has the plan of this key."""
+        """Whether ``assembled`` has a plan for this key."""
         return key in self._assembled
 
     def launches(self, problem: Problem, names: Mapping[str, str]) -> list[Launch]:
-        """A problem's launches, in the configuration known for it, with ``names`` for its operands and for scalars named there."""
+        """A problem's launches in its best known configuration, with operands and scalars renamed by ``names``."""
 
         def named(arg: Arg) -> Arg:
             renamed = arg.kind == "buffer" or (arg.kind == "scalar" and arg.value is None and arg.name in names)
@@ -192,33 +192,33 @@ class Engine:
         return launches
 
     def choose(self, problem: Problem) -> Choice:
-        """The configuration for a problem, and why."""
+        """The best known configuration for a problem, and the reason."""
         return self._untuned.known(problem, self._chosen(problem))
 
     def settle(self, problem: Problem) -> Choice:
-        """The configuration that a problem runs with in one piece, also where it is too large for that; memoised."""
+        """The configuration that a problem runs with in one piece, even where it is too large for that; memoised."""
         best = self.choose(problem)
         key = f"{problem.key} {canonical(best.config)}"
         settled = self._settled_as.get(key)
         if settled is None:
             try:
                 settled = self._settled(problem, best)[0]
-            except ArgumentError:  # it has no plan
+            except ArgumentError:  # the problem has no plan
                 settled = best
             _remember(self._settled_as, key, settled)
         return best if settled.config == best.config else settled
 
     def fits(self, device: Device) -> bool:
-        """Whether it was prepared on this device since the device's last release."""
+        """Whether the engine was made for this device since the device's last release."""
         return self.device is device and self.generation == device.generation
 
     def free_workspaces(self) -> None:
-        """Give back the workspaces that are kept from call to call: memory is scarce."""
+        """Release the workspaces that are kept from call to call, because memory is scarce."""
         with self.lock:
             self._workspaces.release()
 
     def spare(self) -> bool:
-        """``free_workspaces`` after an allocation failed; False where no workspace is kept, or another thread computes."""
+        """``free_workspaces`` after an allocation failed; False where no workspace is kept or another thread is computing."""
         if isinstance(self.lock, _Closing) or not self.lock.acquire(blocking=False):
             return False
         try:
@@ -227,7 +227,7 @@ class Engine:
             self.lock.release()
 
     def forget(self) -> None:
-        """Drop what is memoised, so that results tuned since are used."""
+        """Drop everything memoised, so that new tuning results are used."""
         with self.lock:
             self._prepared.clear()
             self._assembled.clear()
@@ -240,7 +240,7 @@ class Engine:
             self._results = store.known_results()
 
     def _chosen(self, problem: Problem) -> Choice:
-        """The configuration that is tuned, or expected to be the fastest; memoised, for all results are looked through."""
+        """The configuration that is tuned or predicted to be the fastest; memoised, because the look-up reads all results."""
         best = self._best.get(problem.key)
         if best is None:
             best = select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
@@ -248,14 +248,14 @@ class Engine:
         return best
 
     def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
-        """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""
+        """``choice``, or else the best known one, where it may be used here, and its flat plan; the default where it may not."""
         proposed = choice or self.choose(problem)
         plan = self._plan(problem, proposed, whole)
         settled = self._certifier.settle(workloads.get(problem.workload), problem, proposed, plan)
         return settled, plan if settled is proposed else self._plan(problem, settled)
 
     def _plan(self, problem: Problem, choice: Choice, whole: Problem | None = None) -> Plan:
-        """The flat plan of a problem; what it calls is settled too."""
+        """The flat plan of a problem, with the configurations of the problems that it calls settled too."""
         workload, info = workloads.get(problem.workload), self.device.info
         plan = workload.plan(problem, choice.config, info)
         calls = [step.problem for step in plan.steps if isinstance(step, Call)]
@@ -266,7 +266,7 @@ class Engine:
         return flat_plans.flatten(plan, lambda called: self._resolve_like(called, like.get(called.key, called)))
 
     def _resolve_like(self, problem: Problem, model: Problem) -> Plan:
-        """The plan of a called problem in the configuration of another, where that is legal."""
+        """The plan of a called problem in the configuration of ``model``, where that is legal."""
         if problem.workload == model.workload and problem.key != model.key:
             choice = self._settled(model)[0]
             if choice.config in workloads.get(problem.workload).space(problem, self.device.info):
@@ -285,7 +285,7 @@ class Engine:
 
 
 def _remember(memo: dict[Key, Kept], key: Key, value: Kept) -> Kept:
-    """Keep a value in a memo and return it; a memo that holds too many is emptied first."""
+    """Keep a value in a memo and return it; a full memo is emptied first."""
     if len(memo) >= _MAX_PREPARED:
         memo.clear()
     memo[key] = value
@@ -297,7 +297,7 @@ _lock = threading.Lock()
 
 
 def engine_of(device: Device) -> Engine:
-    """The engine of a device, made once; again after the device's release."""
+    """The engine of a device, made once, and again after the device's release."""
     engine = _engines.get(device.info.id)
     if engine is None or not engine.fits(device):
         with _lock:
@@ -309,7 +309,7 @@ def engine_of(device: Device) -> Engine:
 
 
 def forget_engines() -> None:
-    """Make every engine look at the result store again."""
+    """Have every engine read the result store again."""
     with _lock:
         engines = list(_engines.values())
     for engine in engines:
@@ -317,7 +317,7 @@ def forget_engines() -> None:
 
 
 class _Closing:
-    """An engine's lock when the interpreter ends: a thread that holds the former one goes on, the others wait for ever."""
+    """Replaces an engine's lock when the interpreter exits: a thread that holds the former lock goes on, all others block forever."""
 
     def __init__(self, former: Any) -> None:
         self._former, self._closes, self._never = former, threading.get_ident(), threading.Lock()
@@ -332,10 +332,10 @@ class _Closing:
 
 @atexit.register
 def _close() -> None:
-    """When the interpreter ends: threads that are inside a driver come out, and none goes in again.
+    """At the interpreter's exit, wait for threads that are inside a driver, and keep others from entering one.
 
-    Python ends daemon threads where they ask for its lock, and a driver's frames do not survive that: the process would abort. So
-    they are kept at a lock that this thread, which may go on, never gives back.
+    Python terminates daemon threads when they ask for the GIL, and a driver's stack frames do not survive that: the process would abort. So
+    these threads block at a lock that the exiting thread, which itself may pass, never releases.
     """
     for engine in list(_engines.values()):
         if engine.device.abandoned:

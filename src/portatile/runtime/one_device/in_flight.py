@@ -1,7 +1,7 @@
-"""Arrays of the host that a queue may still read or write: they live until it has finished, whatever ends the call.
+"""Host arrays that a queue may still read or write: they are kept alive until the queue has finished, however the call ends.
 
-An interrupt (Ctrl-C, another thread's exception) may come between any two steps of a call. Then the queue is waited for, and the exception
-goes on. Should another interrupt break that off, the arrays are still held, and the next call on the device waits first.
+An interrupt (Ctrl-C, another thread's exception) may come between any two steps of a call. The call then waits for the queue before the
+exception propagates. Should another interrupt break off that wait, the arrays stay referenced, and the next call on the device waits first.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from types import TracebackType
 from portatile.device.base import Queue
 from portatile.errors import PortatileError
 
-INTERRUPTS = 1000  # the most of one wait, which ends even if the queue never answers
+INTERRUPTS = 1000  # interrupts that one wait survives, so that it ends even if the queue never finishes
 
 
 def drain(queue: Queue) -> None:
-    """Wait for the queue, through interrupts; what the device has to complain about is not asked here."""
+    """Wait for the queue, even through interrupts; errors of the device are ignored here."""
     for _ in range(INTERRUPTS):
         try:
             queue.finish()
@@ -27,7 +27,7 @@ def drain(queue: Queue) -> None:
 
 
 class InFlight:
-    """A context manager: arrays given to it may be in use. ``held`` is the device's list of them; the caller holds the engine's lock."""
+    """A context manager that keeps arrays alive. ``kept_alive`` is the device's list of them; the caller holds the engine's lock."""
 
     __slots__ = ("_arrays", "_held", "_queue")
 
@@ -35,7 +35,7 @@ class InFlight:
         self._held, self._queue, self._arrays = kept_alive, queue, arrays
 
     def __enter__(self) -> None:
-        if self._held:  # a call was broken off, and its waiting too
+        if self._held:  # an earlier call was interrupted, and so was its wait
             drain(self._queue)
             self._held.clear()
         self._held.append(self._arrays)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from portatile import settings
 from portatile.device.base import Device
 
-_SHARE = 0.9  # of a device's memory: the rest is the driver's
+_SHARE = 0.9  # of a device's memory: the driver needs the rest
 _asked: ContextVar[int | None] = ContextVar("memory_limit", default=None)
 
 
@@ -17,11 +17,12 @@ _asked: ContextVar[int | None] = ContextVar("memory_limit", default=None)
 def memory_limit(limit: int | str) -> Iterator[None]:
     """A context in which routines on NumPy arrays take at most ``limit`` of a device's memory at once: bytes, or ``"500M"``, ``"1.5G"``.
 
-    What needs more is cut into slabs that are uploaded, computed and downloaded side by side, with the bits of the whole. Only where
-    atoms (``coulomb_potential``) or samples (``mri_q``, ``mri_fhd``) alone take more, parts of the sums are added up on the host, and
-    ``wavelets.kinetic`` filters axis by axis: both round in another order, within the same error bound. The limit holds in this thread
-    (or task of asyncio) only, and takes precedence over the environment variable PORTATILE_MEMORY_LIMIT and the device's size. Raises
-    UsageError for what is no number of bytes; a routine raises DeviceError where not even the thinnest slab fits.
+    Larger problems are cut into slabs whose upload, computation and download overlap; the results are bitwise those of the whole. There are
+    two exceptions: where atoms (``coulomb_potential``) or samples (``mri_q``, ``mri_fhd``) alone take more than the limit, partial sums are
+    added on the host, and ``wavelets.kinetic`` filters axis by axis. Both change the order of rounding, within the same error bound. The
+    limit holds in this thread (or asyncio task) only, and takes precedence over the environment variable PORTATILE_MEMORY_LIMIT and the
+    device's memory size. Raises UsageError for an invalid number of bytes; a routine raises DeviceError where not even the thinnest slab
+    fits.
 
     Examples:
         >>> import numpy as np, portatile
@@ -38,7 +39,7 @@ def memory_limit(limit: int | str) -> Iterator[None]:
 
 
 def asked() -> int | None:
-    """The limit that ``memory_limit`` sets here and now; None outside of it."""
+    """The limit set by an enclosing ``memory_limit``; None outside of it."""
     return _asked.get()
 
 
@@ -51,6 +52,6 @@ def limit_of(device: Device) -> int | None:
 
 
 def too_large(device: Device, nbytes: tuple[int, ...]) -> bool:
-    """Whether operands and temporaries of so many bytes each cannot all lie on the device at once."""
+    """Whether operands and temporaries of these sizes cannot all lie on the device at once."""
     limit = limit_of(device)
     return max(nbytes, default=0) > device.info.max_allocation or (limit is not None and sum(nbytes) > limit)

@@ -1,4 +1,4 @@
-"""Untuned problems that come again: a few configurations are timed by turns, and the fastest is kept for later calls and processes."""
+"""Untuned problems that are repeated: a few configurations are timed by turns, and the fastest is kept for later calls and processes."""
 
 from __future__ import annotations
 
@@ -30,46 +30,47 @@ from portatile.store import device_key
 from portatile.workload import Workload
 
 _FORMAT = "timed 2"
-_KINDS = ("gpu",)  # of devices
+_KINDS = ("gpu",)  # kinds of devices
 _MOST_KNOWN = 4096
-_MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds of a large GPU
+_MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds on a large GPU
 _MOST_BYTES = 1 << 29  # of its operands
-_PART = 8  # of the device's memory that they may take
-_HEATS = (3, 0), (7, 4)  # bursts of each configuration; and, after the first heat, for how many of the fastest
-_BURST = 4e-4  # seconds: short, for there are many; long beside the clock's resolution; of runs that follow each other, as in use
-_FEW, _MOST_RUNS = 5, 40  # in a burst: to find out how many, and at most
-_AHEAD, _FILLS = 1 << 28, 6  # bytes that the device fills, and how often, while the host queues a burst: launches then leave no gaps
-_GAIN = 0.98  # of the time of what would run without: noise alone makes one of several a little faster
-_ONE = b"\x00\x00\x80\x3f"  # what the device fills with
-_DRAWN = 1 << 18  # words of random bits, which are repeated
+_PART = 8  # the operands may take 1/8 of the device's memory
+_HEATS = (3, 0), (7, 4)  # two heats: rounds, and how many of the fastest configurations take part (0: all)
+_BURST = 4e-4  # seconds of a burst of consecutive runs: short, because there are many; long compared with the clock's resolution
+_FEW, _MOST_RUNS = 5, 40  # runs in a burst: of the estimate of how many fit, and at most
+# bytes that the device fills, and how often, while the host queues a burst, so that launches follow without gaps
+_AHEAD, _FILLS = 1 << 28, 6
+_GAIN = 0.98  # a contender must take less than this fraction of the untimed choice's time, so that noise does not decide
+_ONE = b"\x00\x00\x80\x3f"  # the bytes of the fill
+_DRAWN = 1 << 18  # words of random bits, repeated to fill operands
 
 
 @dataclass(frozen=True)
 class _Timed:
-    """A configuration, and the seconds of a run; 0 for one that this device refuses."""
+    """A configuration and the seconds of a run; 0 for a configuration that the device cannot run."""
 
     config: Config
     seconds: float
 
 
 class Untuned:
-    """Times configurations on one device. ``cache`` keeps the outcome, ``build`` compiles, ``plan`` gives a configuration's flat plan.
+    """Times configurations on one device. ``cache`` keeps the results, ``build`` compiles, and ``plan`` gives a configuration's flat plan.
 
-    A problem is timed that is small enough for its operands to be allocated a second time; the caller's own are not touched.
+    Only problems whose operands can be allocated a second time are timed; the caller's own arrays are not touched.
     """
 
     def __init__(self, device: Device, cache: Cache, build: Callable[[Source], Binary], plan: Callable[[Problem, Choice], Plan]) -> None:
         self._device, self._cache, self._build, self._plan = device, cache, build, plan
         self._known: dict[str, Choice] = {}
-        self._unknown: set[str] = set()  # problems of which the cache has nothing: computations over several devices ask at each call
+        self._unknown: set[str] = set()  # problems that the cache does not have: computations over several devices ask at each call
 
     def forget(self) -> None:
-        """Look at the cache again."""
+        """Have the cache read again."""
         self._known.clear()
         self._unknown.clear()
 
     def known(self, problem: Problem, choice: Choice) -> Choice:
-        """The fastest configuration if the problem was timed before, else ``choice``: what runs where nothing is timed."""
+        """The fastest configuration if the problem was timed before, else ``choice``, which then runs untimed."""
         if not self._wanted(problem, choice):
             return choice
         key = problem.key
@@ -85,11 +86,11 @@ class Untuned:
         return choice
 
     def waits(self, problem: Problem, choice: Choice) -> bool:
-        """Whether the problem would be timed if it came again: it was not yet, and is not too large."""
+        """Whether the problem would be timed when repeated: it has not been yet, and is small enough."""
         return self._wanted(problem, choice) and problem.key not in self._known and self._small(problem)
 
     def timed(self, problem: Problem, choice: Choice) -> Choice:
-        """The fastest configuration, timed now if it was not before; ``choice`` where that is tuned, or nothing else may be faster."""
+        """The fastest configuration, timed now unless it was before; ``choice`` where that is tuned or has no contenders."""
         known = self.known(problem, choice)
         if not self.waits(problem, choice):
             return known
@@ -105,7 +106,7 @@ class Untuned:
         return choice.reason != "tuned" and self._device.info.kind in _KINDS and settings.times_untuned()
 
     def _small(self, problem: Problem) -> bool:
-        """Whether a second set of operands is small beside the device's memory, and a run is short."""
+        """Whether a run is short, and a second set of operands is small compared with the device's memory."""
         workload = workloads.get(problem.workload)
         if type(workload).contenders is Workload.contenders or 0 in problem.sizes.values() or workload.flops(problem) > _MOST_FLOPS:
             return False
@@ -124,7 +125,7 @@ class Untuned:
         return digest(_FORMAT, device_key(info), info.driver, info.compiler, dialect.VERSION, problem.key, canonical(choice.config))
 
     def _kept(self, problem: Problem, choice: Choice) -> tuple[_Timed, ...] | None:
-        """What an earlier process measured, of configurations that are legal now; None where none did."""
+        """The timings of an earlier process, if all of their configurations are legal now; else None."""
         try:
             timed = from_json(self._cache.get(self._key(problem, choice)) or b"", tuple[_Timed, ...])
         except (msgspec.MsgspecError, ValueError):
@@ -134,16 +135,16 @@ class Untuned:
         return timed if timed and timed[0].config == choice.config and legal and all(math.isfinite(one.seconds) for one in timed) else None
 
     def _race(self, problem: Problem, choices: Sequence[Choice]) -> list[float]:
-        """Seconds of a run of each, 0 for those that this device refuses; empty where nothing could be timed."""
+        """Seconds of a run of each choice, 0 for those that the device cannot run; empty where nothing could be timed."""
         try:
             plans = [self._plan(problem, one) for one in choices]
             texts = list(dict.fromkeys(source for plan in plans for source in sources(plan)))
-            with ThreadPoolExecutor(len(texts)) as threads:  # compilers let Python go on
+            with ThreadPoolExecutor(len(texts)) as threads:  # compilers release the GIL
                 made = dict(zip(texts, threads.map(self._built, texts), strict=True))
             with ExitStack() as stack:
                 queue = stack.enter_context(self._device.queue())
                 clock = stack.enter_context(self._device.queue(profiling=True))
-                stack.callback(queue.finish)  # before anything that it uses is given back
+                stack.callback(queue.finish)  # runs before any memory that the queue uses is released
                 memories = {name: self._filled(stack, clock, nbytes) for name, nbytes in self._sizes(problem).items()}
                 ahead = self._filled(stack, clock, min(_AHEAD, self._device.info.global_memory // 64))
                 clock.finish()
@@ -159,7 +160,7 @@ class Untuned:
             return None
 
     def _filled(self, stack: ExitStack, queue: Queue, nbytes: int) -> Memory:
-        """Memory with the bits of ``_drawn`` again and again: what few bits change costs little power, and then clocks stay high."""
+        """Memory filled with the bits of ``_drawn``: realistic operands, since constant bits save power and so raise the clock rate."""
         size = max(nbytes + 3 & -4, 4)
         memory = self._device.allocate(size)
         stack.callback(memory.release)
@@ -174,7 +175,7 @@ class Untuned:
     def _run_of(
         self, stack: ExitStack, problem: Problem, plan: Plan, made: dict[Source, Binary | None], queue: Queue, memories: dict[str, Memory]
     ) -> Callable[[], object] | None:
-        """What queues a run of a plan; None where it cannot be built or loaded."""
+        """A function that queues one run of a plan; None where the plan cannot be built or loaded."""
         if any(made[source] is None for source in sources(plan)):
             return None
         try:
@@ -189,7 +190,7 @@ class Untuned:
         return partial(executable.rerun, ready, queue, tuple(values.values()), True)
 
     def _sizes(self, problem: Problem) -> dict[str, int]:
-        """Bytes of the memory of each operand."""
+        """Bytes of each operand's memory."""
         workload = workloads.get(problem.workload)
         shapes = workload.shapes(problem)
         return {name: layout.extent(shapes[name]) * itemsize(workload.element(problem, name)) for name, layout in problem.layout.items()}
@@ -197,19 +198,19 @@ class Untuned:
 
 @cache
 def _drawn() -> NDArray[np.uint32]:
-    """Words of random bits that are finite numbers below two in every type of operands: in float32 1 to 1.5 with either sign."""
+    """Random words that are finite numbers below two in every operand type: as float32 they are 1 to 1.5 with either sign."""
     return np.random.default_rng(0).integers(0, 1 << 32, _DRAWN, np.uint32) & np.uint32(0x803FBFBF) | np.uint32(0x3F800000)
 
 
 def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | None], ahead: Callable[[], object]) -> list[float]:
-    """The median of bursts of each run, which take turns: of all, then of the first and the fastest; 0 for what cannot run."""
+    """The median seconds of each run, from bursts by turns: first of all, then of the first run and the fastest; 0 for what cannot run."""
     counts: dict[int, int] = {}
     for place, run in enumerate(runs):
         if run is not None:
             counts[place] = _runs_of_burst(queue, clock, run, ahead)
     samples: dict[int, list[float]] = {place: [] for place in counts}
     for rounds, fastest in _HEATS:
-        order = sorted(samples, key=lambda place: min(samples[place], default=0.0))  # a slow host only adds to it
+        order = sorted(samples, key=lambda place: min(samples[place], default=0.0))  # the minimum, because a busy host only adds time
         entering = sorted({0, *order[: fastest or len(order)]} & counts.keys())
         for _ in range(rounds):
             for place in entering:
@@ -218,13 +219,13 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
                 ahead()
                 samples[place].append(back_to_back(queue, clock, run, counts[place]))
     if not counts or min(map(min, samples.values())) <= 0:
-        return []  # the clock does not advance
+        return []  # the clock's resolution is too coarse
     return [median(samples[place]) if place in samples else 0.0 for place in range(len(runs))]
 
 
 def _runs_of_burst(queue: Queue, clock: Queue, run: Callable[[], object], ahead: Callable[[], object]) -> int:
-    """How many runs last as long as a burst is to: what it costs beside them is longer than short ones, and is not counted."""
-    back_to_back(queue, clock, run, 1)  # the first one loads
+    """How many runs fill a burst, from the time per additional run: the fixed cost of a burst exceeds that of short runs."""
+    back_to_back(queue, clock, run, 1)  # the first run loads kernels
     seconds = []
     for count in (1, _FEW):
         ahead()
@@ -234,7 +235,7 @@ def _runs_of_burst(queue: Queue, clock: Queue, run: Callable[[], object], ahead:
 
 
 def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:
-    """The configuration with the least time, of ``choice``'s own, the first, if none is clearly faster."""
+    """The choice with the least time; ``choice``, which is the first of ``timed``, unless another one is clearly faster."""
     ran = [one for one in timed if one.seconds > 0]
     best = min(ran, key=lambda one: one.seconds, default=timed[0])
     usual = timed[0].seconds

@@ -1,4 +1,4 @@
-"""The factors of recorded calls, such as alpha: which ones a repetition takes, which are the same, and the type of its result."""
+"""The factors of recorded calls, such as alpha: which factors a repetition may have, and the dtype of its result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from portatile.runtime.request import Request
 
 _LARGEST = float(np.finfo(np.float32).max)
 Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
-"""The dtype of a new result, None for that of the first array; and a check of factors that other calls bring."""
+"""The dtype of a new result (None: that of the first array), and a check of the factors of other calls."""
 
 
 def types_of(request: Request, factors: tuple[Any, ...]) -> Types:
-    """The result's dtype and the check of factors for repetitions of a request with these ``factors``: of the same types, and no larger
-    than kernels take.
-    """
+    """The dtype of the result, and a check that a repetition's factors have the types of these ``factors`` and a magnitude in range."""
     first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
     kinds = kinds_of(factors)
     fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
@@ -28,14 +26,14 @@ def types_of(request: Request, factors: tuple[Any, ...]) -> Types:
 
 
 def like(factors: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], bool]:
-    """What tells whether other factors are these to the bit, as real numbers; it raises ``struct.error`` for complex ones."""
+    """A check whether other real factors equal these bit for bit; the check raises ``struct.error`` for complex factors."""
     pack = struct.Struct(f"{len(factors)}d").pack
     bits = pack(*factors)
     return lambda given: pack(*given) == bits
 
 
 def _moderate(factors: tuple[Any, ...]) -> bool:
-    """Whether all factors are finite in float32, the narrowest type that a kernel may take them in."""
+    """Whether all factors are within the range of float32, the narrowest type in which a kernel may take them."""
     return all(-_LARGEST < factor < _LARGEST for factor in factors)
 
 

@@ -1,7 +1,7 @@
-"""Fast repetition of calls: a description of the arrays (types, shapes, strides, alignments) is the key to launches that lie ready.
+"""Fast repetition of calls: a description of the arrays (types, shapes, strides, alignments) is the key to prepared launches.
 
-The first call of a kind is planned, with every check, and performed. It is recorded if the same steps can run again on arrays at other
-addresses; later calls with an equal description run these steps and check nothing but overlaps and factors.
+The first call with a description is planned, with every check, and performed. It is recorded if the same steps can run on arrays at other
+addresses. Later calls with an equal description run these steps, and check only that arrays do not overlap and factors are in range.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from portatile.runtime.repeated.recorded_steps import RecordedSteps, addresses, 
 from portatile.runtime.repeated.replayed import Replays
 from portatile.runtime.request import Request, RoutineCall
 
-_MOST = 4096  # recorded calls of one routine
-_HEAD = 4  # what stands in a key before the descriptions of arrays
-_OFTEN = 8  # look-ups in turn from which a guard is made: it takes as long as several
-_FACTORS = 64  # tuples of factors for which a routine remembers which are 0
+_MOST = 4096  # recorded calls of one routine that are kept
+_HEAD = 4  # items of a key before the descriptions of arrays
+_OFTEN = 8  # consecutive equal look-ups after which a guard is made, which takes as long as several look-ups
+_FACTORS = 64  # tuples of factors for which a routine caches which of them are 0
 
 
 class Planned(NamedTuple):
-    """A planned call: the array that the caller gets, and the requests that fill it, in order; none where it is filled already.
+    """A planned call: the array that the caller gets, and the requests that fill it, in order; no requests if it is filled already.
 
-    Scalars of a request are the call's factors, or must follow from the call's options.
+    Each scalar of a request is either one of the call's factors or follows from the call's options.
     """
 
     result: Any
@@ -42,7 +42,7 @@ class Planned(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """Another call that computes the same on arrays that kernels read; ``finish`` turns its result into the original call's."""
+    """An equivalent call on arrays that kernels can read; ``finish`` turns its result into that of the original call."""
 
     plan: Plan
     call: RoutineCall
@@ -50,15 +50,15 @@ class Converted(NamedTuple):
 
 
 Plan = Callable[[RoutineCall], Planned | Converted]
-"""A routine's planner: checks the arguments of a call, and raises ArgumentError for those that do not fit together."""
+"""A routine's planner: checks the arguments of a call, and raises ArgumentError if they do not fit together."""
 
 
 class Recorder:
     """The recorded calls of one routine. ``factors`` names its scalars, in the order of ``RoutineCall.factors``.
 
-    Only the last of the arrays may be the output itself. ``lasting`` records survive ``perform.forget``, because they depend on no
-    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it; ``host`` tells what else is computed on the host.
-    ``call`` tries ``replays`` first; a caller that has tried them goes on with ``look_up``. Safe to call from several threads.
+    Of the arrays only the last one may itself be the output. ``lasting`` records survive ``perform.forget``, because they depend on no
+    tuning result. A ``product`` multiplies the first two arrays, so NumPy may compute it; ``host`` says what else runs on the host.
+    ``call`` tries ``replays`` first; a caller that has tried them itself continues with ``look_up``. Safe to call from several threads.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Recorder:
         # the latest look-up: comparing lists is faster than hashing a tuple
         self._last: tuple[list[object], RecordedCall | None] = [], None
         self._forms = Forms()
-        self._in_turn = 0  # look-ups that were equal to the latest
-        # after many such look-ups: the beginning of their key, the guard that knows the rest, and the recorded call
+        self._in_turn = 0  # consecutive look-ups that were equal to the latest one
+        # after many equal look-ups: the head of their key, the guard that recognises the arrays, and the recorded call
         self._guarded: tuple[list[object], Guard, RecordedCall] | None = None
         self.replays = replays or Replays()
         self._nonzero: dict[tuple[float, ...], tuple[bool, ...]] = {}  # by factors
@@ -87,7 +87,7 @@ class Recorder:
     def call(
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
-        """The result of the call that a ``RoutineCall`` of these describes; raises what ``plan`` raises."""
+        """The result of the call that a ``RoutineCall`` of these arguments describes; raises what ``plan`` raises."""
         if out is None:
             if self.replays.made and (made := self.replays.make(arrays, factors, options, device)) is not None:
                 return made
@@ -98,11 +98,11 @@ class Recorder:
     def look_up(
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
-        """As ``call``, without a look at the replays: by the description of the arrays."""
+        """As ``call`` without the replays: looks the call up by the description of its arrays."""
         if self._host is not None and device is None and (result := self._forms.again(arrays, factors, options, out)) is not None:
             return result
         if type(device) is list:
-            device = tuple(device)  # by which a call can be found again
+            device = tuple(device)  # hashable, so that the call can be looked up
         kind = type(arrays[0])
         library = described.known.get(kind) or described.library_of(kind)
         if library is None or (library.mixed and host_tensors.is_host_tensor(arrays[0])):
@@ -130,11 +130,12 @@ class Recorder:
                     self._keep_last(key, recorded)
                 elif library.guards:
                     self._guard(library, key, all_arrays, recorded)
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array without these attributes, unhashable options
+        # an array without the expected attributes, or unhashable options
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
             return self._first(plan, RoutineCall(arrays, factors, options, out, device), None, None)
         if recorded is not None and (result := recorded.repeat(library, all_arrays, factors, out, places)) is not None:
             return result
-        if len(key) == _HEAD:  # a guard knew the arrays
+        if len(key) == _HEAD:  # the guard recognised the arrays, so that they were not described
             library.describe(all_arrays, key)
         return self._first(plan, RoutineCall(arrays, factors, options, out, device), library, tuple(key))
 
@@ -148,7 +149,7 @@ class Recorder:
         self._last, self._in_turn, self._guarded = (key, recorded), 0, None
 
     def _guard(self, library: Library, key: list[object], arrays: Sequence[Any], recorded: RecordedCall | None) -> None:
-        """Have a guard know the calls from now on, if this look-up, equal to the one before, is that of a call that came often."""
+        """Have a guard recognise these arrays from now on, if this look-up equals the one before and belongs to a frequent call."""
         self._in_turn += 1
         if not isinstance(recorded, RecordedSteps) or (self._in_turn < _OFTEN and not recorded.guarded):
             return
@@ -156,13 +157,13 @@ class Recorder:
             self._guarded = key[:_HEAD], guard, recorded
 
     def _which_nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
-        """Which factors are not 0. This belongs to the key, because operands that are multiplied by 0 are not read."""
+        """Which factors are not 0. The key includes this, because operands that are multiplied by 0 are not read."""
         if len(self._nonzero) >= _FACTORS:
             self._nonzero.clear()
         return self._nonzero.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
     def _first(self, plan: Plan, call: RoutineCall, library: Library | None, key: tuple[object, ...] | None) -> Any:
-        """Plan and perform a call that no record answers; record it under ``key`` (None: never), or let NumPy compute such calls."""
+        """Plan and perform a call that is not recorded; then record it under ``key`` (None: never), or let NumPy compute such calls."""
         if any(map(host_tensors.is_host_tensor, call.arrays)) or host_tensors.is_host_tensor(call.out):
             arrays, factors, options, out, device = call
             return host_tensors.through(
@@ -203,7 +204,7 @@ class Recorder:
         self._known[key] = recorded
 
     def _on_host(self, call: RoutineCall, result: Any, requests: Sequence[Request], library: Library | None) -> HostCall | None:
-        """A planned call of host arrays as the host computes it, if it does and no device is named."""
+        """A planned call on host arrays as the host computes it; None where it does not, or a device is named."""
         if self._host is None or library is None or not library.on_host or not requests:
             return None
         if call.device is not None or settings.selection() != (None, None):
@@ -213,7 +214,7 @@ class Recorder:
     def _faster(
         self, recorded: RecordedSteps, on_host: HostCall | None, library: Library, call: RoutineCall, planned: Planned
     ) -> RecordedCall:
-        """What computes a call from now on: ``recorded``, which has just done so on a device, or NumPy's BLAS if that is faster."""
+        """What computes this call from now on: ``recorded``, which has just run on a device, or NumPy's BLAS if that is faster."""
         result, requests = planned
         any_device = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
         if any_device and host_blas.takes(call, result) and call.factors[0] != 0:

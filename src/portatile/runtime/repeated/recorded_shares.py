@@ -1,4 +1,4 @@
-"""The record of a call on host arrays that several devices have shared in parts that are known: it is computed in these parts again."""
+"""The record of a call on host arrays that several devices share in known parts: repetitions are computed in the same parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portatile.runtime.several_devices import at_once
 
 
 class RecordedShare:
-    """Such a call, with a new result each time. ``key`` is what its parts are kept under, ``sources`` says where its operands lie."""
+    """Such a call, with a new result each time. ``key`` identifies its parts, ``sources`` says which array holds each operand."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class RecordedShare:
         self._locked = locked.hold_all([stored.array for stored in request.operands])
 
     def repeat(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call; None where the devices have to be chosen anew."""
+        """The result of a call; None where the devices have to be chosen again."""
         if not self._fits(factors):
             return None
         made, _ = self._make(arrays[0])
@@ -45,14 +45,14 @@ class RecordedShare:
         return made if at_once.again(self._key, given, scalars) else None
 
     def disjoint(self, places: Sequence[int]) -> bool:
-        """True: the output is a new one."""
+        """True: the output is a new array."""
         return True
 
 
 def record_shared(
     library: Library, call: RoutineCall, result: Any, requests: Sequence[Request], names: tuple[str, ...]
 ) -> RecordedShare | None:
-    """The record of a call whose scalars have these names; None where it is more than one problem in known parts, with a new result."""
+    """The record of a call with these names of scalars; None unless it is a single problem in known parts with a new result."""
     if len(requests) != 1 or call.out is not None or not library.on_host or not result.flags.c_contiguous:
         return None
     (request,) = requests

@@ -1,4 +1,4 @@
-"""The record of a call that a device has computed: the steps that compute it on any arrays of the same description."""
+"""The record of a call that a device has computed: the steps that compute it on any arrays with the same description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from portatile.runtime.repeated.small_transfers import CopiedLaunches, host_laun
 from portatile.runtime.repeated.steps import CallArray, Constant, HostLaunches, HostProblem, InitialContentStep, Launches, entire, source_of
 from portatile.runtime.request import Request, RoutineCall
 
-_CHECKS = 4  # of the arrays of one recorded call, in as many modes of their library
+_CHECKS = 4  # checks that are kept for the arrays of one recorded call; PyTorch needs one for each combination of its modes
 Step = Launches | HostLaunches | CopiedLaunches | InitialContentStep
 
 
@@ -30,9 +30,9 @@ def addresses(library: Library, arrays: tuple[Any, ...], result: Any) -> list[in
 
 
 class RecordedSteps:
-    """A recorded call: the steps that compute it on any arrays of the same description."""
+    """A recorded call: the steps that compute it on any arrays with the same description."""
 
-    replays: Replays  # of the routine
+    replays: Replays  # those of the routine
 
     def __init__(
         self, engine: Engine, library: Library, steps: Sequence[Step], call: RoutineCall, result: Any, places: Sequence[int], types: Types
@@ -47,14 +47,15 @@ class RecordedSteps:
         self._only = steps[0] if len(steps) == 1 and isinstance(steps[0], Launches) else None
         self._plain = None if self._only is None else self._only.plain
         self._borrows = self._only is not None and self._only.borrows
-        self._checks: dict[int, list[Check]] = {}  # of so many arrays like the call's, the latest that passed first
+        # by the number of arrays: checks of arrays like the call's, starting with the one that passed last
+        self._checks: dict[int, list[Check]] = {}
         self._real = not any(type(factor) is complex for factor in call.factors)
-        self._unchecked = not library.guards  # for good, or until a check is wanted
+        self._unchecked = not library.guards  # whether arrays are never checked: set if the library has no checks
         self._fitting: tuple[float, ...] | None = None  # the latest factors that passed ``_fits``
-        self._alone: list[int] | None = None  # addresses of the latest arrays whose output overlapped none of the others
-        self.reach = (0, 0)  # first byte of the output, and one past the last, from its first element
-        self.apart: tuple[tuple[int, int, int], ...] = ()  # arrays that the output must not overlap: place and reach of each
-        # pairs of arguments that were one array: the recorded steps suit only calls in which they are one again
+        self._alone: list[int] | None = None  # addresses of the latest arrays that did not overlap
+        self.reach = (0, 0)  # the output's first byte and one past its last, relative to its first element
+        self.apart: tuple[tuple[int, int, int], ...] = ()  # arrays that the output must not overlap: index, and reach as above
+        # pairs of arguments that were the same array: the steps are valid only for calls in which they are the same again
         self._twice = tuple((first, at) for at, place in enumerate(places) if (first := places.index(place)) < at)
 
     @property
@@ -63,7 +64,7 @@ class RecordedSteps:
         return self._device.info.kind == "cpu"
 
     def disjoint(self, places: Sequence[int]) -> bool:
-        """Whether the output, the last array, overlaps none that it must not, and arguments that were one array are one again."""
+        """Whether the output, the last array, overlaps no other one, and arguments that were the same array are the same again."""
         low, high = self.reach
         low, high = places[-1] + low, places[-1] + high
         for at, first, last in self.apart:
@@ -81,7 +82,7 @@ class RecordedSteps:
         places: list[int],
         made: tuple[Any, int] | None = None,
     ) -> Any:
-        """The result of a call; None, with nothing done, where the call has to be planned anew. ``made``: a new output and its address."""
+        """The result of a call; None, with nothing done, where it has to be planned again. ``made``: a new output and its address."""
         if self._device.generation != self._generation:
             return None
         if factors != self._fitting:
@@ -116,18 +117,18 @@ class RecordedSteps:
 
     @property
     def guarded(self) -> bool:
-        """Whether there is a guard already."""
+        """Whether a guard exists already."""
         return bool(self._checks)
 
     def guard(self, library: Library, arrays: Sequence[Any]) -> Guard | None:
-        """What knows arrays like these of this call sooner than their description; None where there is nothing such."""
+        """A guard that recognises arrays of this call faster than their description does; None where that is impossible."""
         if self._unchecked or any(library.place(array) & MASK for array in arrays):
             return None
         check = self._check(library, arrays)
         return None if check is None else Guard(check, library.locate, len(arrays))
 
     def _check(self, library: Library, arrays: Sequence[Any]) -> Check | None:
-        """A check that passes these arrays of this call, made if none does: PyTorch's tell apart what modes are active."""
+        """A check that these arrays of this call pass, made if there is none: PyTorch's checks depend on its active modes."""
         if self._unchecked:
             return None
         checks = self._checks.setdefault(len(arrays), [])
@@ -146,12 +147,12 @@ class RecordedSteps:
     def _keep(
         self, library: Library, queue: Queue, arrays: tuple[Any, ...], places: list[int], factors: tuple[Any, ...], given: bool
     ) -> None:
-        """Have the call on these arrays, which has just run as a graph, be known by their addresses; ``given``: the output too."""
+        """Have the call on these arrays, which has just run as a graph, found by addresses; ``given``: the output's address included."""
         known = arrays if given else arrays[:-1]
         check = self._check(library, known) if self._only is not None else None
         again = None if check is None or self._only is None else self._only.replay(queue, factors, places)
         stream = library.current_stream(arrays[-1])
-        if check is None or again is None or (number := stream()) == THREAD_STREAM:  # of which the number does not say which it is
+        if check is None or again is None or (number := stream()) == THREAD_STREAM:  # the number does not identify a per-thread stream
             return
         replay = Replay(factors, like(factors), self._options, self._selected, check, stream, number, self._engine, again, self)
         kind, locate = type(arrays[0]), library.locate
@@ -164,7 +165,7 @@ class RecordedSteps:
 def record(
     library: Library, call: RoutineCall, result: Any, performed: Sequence[tuple[Request, BoundProblem | None]], factors: tuple[str, ...]
 ) -> RecordedSteps | None:
-    """A record of a call, or None where its steps cannot be repeated: slabs, copies of operands, arrays that overlap."""
+    """The record of a call, or None where its steps cannot be repeated: slabs, copies of operands, overlapping arrays."""
     if not performed:
         return None
     arrays = (*call.arrays, result)
@@ -194,9 +195,7 @@ def record(
 def _steps(
     library: Library, arrays: tuple[Any, ...], places: list[int], request: Request, bound: BoundProblem, factors: dict[str, Any]
 ) -> list[Step] | None:
-    """The steps that compute one request of a call; None where they cannot be repeated. ``arrays`` are its arrays, ``places`` their
-    addresses.
-    """
+    """The steps that compute one request of a call, with its arrays and their addresses ``places``; None if not repeatable."""
     if any(request.scalars.get(name) != value for name, value in factors.items()):
         return None
     fixed = {name: value for name, value in request.scalars.items() if name not in factors}
@@ -229,6 +228,6 @@ def _steps(
 
 
 def _reach(array: Any) -> tuple[int, int]:
-    """The first byte that the elements of an array occupy, and one past the last, relative to its first element."""
+    """The first byte of an array's elements and one past the last, relative to its first element."""
     view = array if isinstance(array, np.ndarray) else Buffer.wrap(array)
     return span(view.shape, view.strides, view.dtype.itemsize)

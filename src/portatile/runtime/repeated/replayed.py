@@ -1,6 +1,6 @@
-"""Calls on the very arrays of before that have become graphs: one look-up by addresses, one check of the arrays, one launch.
+"""Calls on the same arrays as before that have become graphs: a look-up by addresses, a check of the arrays, and one launch.
 
-Nothing of the package is imported: routines look here before they load what plans their calls.
+This module imports nothing else of the package at run time: routines look here before they load the code that plans calls.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 Locate = Callable[[Any], int]
 """Gives the address of an array of a library."""
 
-_MOST = 256  # calls of a routine, as many as a device has graphs
-_RESULTS = 16  # places of new results of one call
+_MOST = 256  # calls of a routine that are kept: as many as a device keeps graphs
+_RESULTS = 16  # addresses of new results that are kept for one call
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A call that ran as a graph, with this very tuple of ``factors`` or others ``like`` them, while ``stream()`` gave ``number``.
+    """A call that ran as a graph on the stream ``number``, as ``stream()`` then gave it, with these ``factors`` or bitwise equal ones
+    (``like``).
 
-    ``check(arrays)`` tells whether arrays at the same addresses are described as those of the call were. ``again()`` makes the call again;
-    it returns False, with nothing done, where it no longer can. ``kept`` is what it needs alive.
+    ``check(arrays)`` tells whether arrays at the same addresses have the same description as the call's. ``again()`` repeats the call; it
+    returns False, with nothing done, where that is no longer possible. ``kept`` is an object that has to stay alive.
     """
 
     factors: tuple[Any, ...]
@@ -57,9 +58,9 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class _CallForNewResult:
-    """A call without an output: ``make`` gives a new one, and ``again`` makes the call for the addresses where it lay before.
+    """A call that makes its own output: ``make`` allocates it, and ``again`` holds the replays by the address of the output.
 
-    For others ``call`` does it. ``replay`` is the first such call.
+    ``call`` computes the call for any other address. ``replay`` is the first such call.
     """
 
     replay: Replay
@@ -68,7 +69,7 @@ class _CallForNewResult:
     again: dict[int, Callable[[], bool]]
 
     def is_that_of(self, other: Replay) -> bool:
-        """Whether another replay is the same call with another new result."""
+        """Whether another replay is the same call with a different new result."""
         own = self.replay
         return (
             (own.options, own.device, own.number) == (other.options, other.device, other.number)
@@ -79,10 +80,10 @@ class _CallForNewResult:
 
 
 class Replays:
-    """The calls of one routine that have become graphs, by the addresses of their arrays and factors: ``known`` with the output's address,
-    ``made`` without one.
+    """The calls of one routine that have become graphs, by the addresses of their arrays and their factors: ``known`` includes the address
+    of a given output, ``made`` has calls that allocate a new output.
 
-    While one of the two is empty there is no need to ``run`` or to ``make``.
+    While one of the two is empty, the caller need not call ``run`` or ``make``.
     """
 
     def __init__(self) -> None:
@@ -91,7 +92,7 @@ class Replays:
         self._locate: dict[type, Locate] = {}  # by the type of a call's first array
 
     def run(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> bool:
-        """Whether the call was made; False, with nothing done, for one that has not become a graph."""
+        """Repeat a call with a given output; False, with nothing done, if it is not known as a graph."""
         locate = self._locate.get(type(arrays[0]))
         if locate is None:
             return False
@@ -99,13 +100,13 @@ class Replays:
             known = self.known.get((*map(locate, arrays), *factors))
             if known is None or not known.matches(arrays, factors, options, device):
                 return False
-        except (AttributeError, RuntimeError, TypeError, struct.error):  # arrays of several kinds, factors that are no real numbers
+        except (AttributeError, RuntimeError, TypeError, struct.error):  # arrays of several libraries, or factors that are not real numbers
             return False
         with known.engine.lock:
             return known.again()
 
     def make(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: object, device: Selector | None) -> Any:
-        """The new result of a call; None for one that has not become a graph."""
+        """Repeat a call with a new output, and return that; None if the call is not known as a graph."""
         locate = self._locate.get(type(arrays[0]))
         if locate is None:
             return None
@@ -125,14 +126,14 @@ class Replays:
         return known.call(arrays, factors, None, places, made)
 
     def keep(self, kind: type, locate: Locate, places: list[int], replay: Replay) -> None:
-        """Have ``run`` know the call that was made on arrays at these addresses, the first one of this type, as ``locate`` gives them."""
+        """Have ``run`` find this call by the addresses of its arrays. ``locate`` gives the address of an array of type ``kind``."""
         if len(self.known) >= _MOST:
             self.known.clear()
         self._locate[kind] = locate
         self.known[*places, *replay.factors] = replay
 
     def keep_made(self, kind: type, locate: Locate, places: list[int], replay: Replay, make: Maker, call: Callable[..., Any]) -> None:
-        """Have ``make`` know the call, whose new result ``make`` gave; it lies at the last of the addresses."""
+        """Have ``make`` find this call; ``make`` allocated its result, whose address is the last of ``places``."""
         key = *places[:-1], *replay.factors
         known = self.made.get(key)
         if known is None or not known.is_that_of(replay):
@@ -145,7 +146,7 @@ class Replays:
         self._locate[kind] = locate
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all calls."""
         self.known.clear()
         self.made.clear()
         self._locate.clear()

@@ -1,7 +1,7 @@
-"""Recorded calls on small packed arrays of the host, for a device with its own memory: copied there and back by commands that lie ready.
+"""Recorded calls on small packed host arrays, for a device with its own memory: copied there and back by prepared commands.
 
-Memory on the device is kept, and so is pinned memory, through which the arrays go: of pageable memory a driver makes such a copy itself,
-in small pieces, and waits for each.
+Device memory and pinned staging memory are kept between calls. For pageable memory a driver would stage the copy itself, in small pieces,
+and wait for each.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from portatile.runtime.one_device.in_flight import InFlight
 from portatile.runtime.one_device.scratch import Scratch, scratch
 from portatile.runtime.repeated.steps import HostLaunches, HostProblem, Operand
 
-_FIRST = 64  # the number of the first block of scratch memory that ``CopiedLaunches`` takes; blocks below it belong to other routines
-_SMALL = 1 << 22  # bytes; larger operands than these are not copied by ``CopiedLaunches``
-_SENT = 1 << 18  # bytes of an operand up to which it goes through pinned memory: from there on a driver's pieces overlap with its copies
-_FETCHED = 1 << 20  # and of an output: a driver's way back is the slower one
+_FIRST = 64  # the first scratch block that ``CopiedLaunches`` uses; lower numbers belong to other routines
+_SMALL = 1 << 22  # bytes; calls with a larger operand are not copied by ``CopiedLaunches``
+_SENT = 1 << 18  # bytes of the largest operand that is staged in pinned memory: beyond it a driver overlaps its own staging with the copies
+_FETCHED = 1 << 20  # the same for an output: a driver's own downloads are slower
 
 
 class _Transfer(NamedTuple):
-    """An operand on its way. One that goes through pinned memory has ``staged``, that memory in its shape, and ``copy``, which takes it
-    across; others have neither.
+    """The transfer of an operand. If it is staged, ``staged`` is the pinned memory in the operand's shape and ``copy`` a prepared copy
+    between it and the device; otherwise both are None.
     """
 
     source: Operand
@@ -34,7 +34,7 @@ class _Transfer(NamedTuple):
 
 
 class _Allocated(NamedTuple):
-    """The transfers of one call, as long as ``blocks`` has not changed since: the operands that are sent, and the output."""
+    """The transfers of one call: the operands that are sent, and the output. Valid until ``blocks`` changes."""
 
     blocks: Scratch
     changes: int
@@ -46,7 +46,7 @@ class _Allocated(NamedTuple):
 
 
 class CopiedLaunches:
-    """Launches on such arrays."""
+    """Launches on small packed host arrays, which are copied."""
 
     def __init__(self, call: HostProblem) -> None:
         self._call = call
@@ -57,7 +57,7 @@ class CopiedLaunches:
         self._allocated: _Allocated | None = None
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
-        """Compute; returns when the output is there. The caller holds the engine's lock."""
+        """Compute; returns when the output is complete. The caller holds the engine's lock."""
         blocks, allocated = scratch(queue.device), self._allocated
         with InFlight(self._call.engine.in_flight, queue, arrays):
             if allocated is None or allocated.blocks is not blocks or allocated.changes != blocks.changes or allocated.queue is not queue:
@@ -83,7 +83,7 @@ class CopiedLaunches:
                 array[...] = staged
 
     def _allocate(self, queue: Queue, blocks: Scratch, arrays: Sequence[Any]) -> _Allocated:
-        """Take the memory that the transfers of a call with such ``arrays`` need."""
+        """Allocate the memory that the transfers of a call with such ``arrays`` need."""
         memories: dict[str, Memory] = {}
         sent: list[_Transfer] = []
         for at, (name, (source, model)) in enumerate(self._call.operands.items()):
@@ -98,7 +98,7 @@ class CopiedLaunches:
 
 
 def _staged(blocks: Scratch, place: int, array: NDArray[Any], most: int) -> NDArray[Any] | None:
-    """Pinned memory in the shape of an array; None for one of more than ``most`` bytes, which does not go through it."""
+    """Pinned memory in the shape of an array; None if the array is larger than ``most`` bytes, and therefore not staged."""
     if array.nbytes > most:
         return None
     pinned = blocks.pinned(place, array.nbytes)
@@ -106,7 +106,7 @@ def _staged(blocks: Scratch, place: int, array: NDArray[Any], most: int) -> NDAr
 
 
 def host_launches(call: HostProblem) -> HostLaunches | CopiedLaunches:
-    """The launches of a problem for arrays on the host: copied ones if operands are small, packed, and not in the device's memory."""
+    """The launches of a problem on host arrays: copied ones if the operands are small and packed and the device has its own memory."""
     if call.engine.device.info.unified_memory:
         return HostLaunches(call)
     small = all(model.packed and 0 < source.nbytes <= _SMALL for source, model in call.operands.values())

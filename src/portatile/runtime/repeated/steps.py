@@ -1,4 +1,4 @@
-"""The steps of a recorded call: which array each operand is part of, and launches on operands of the device or of the host."""
+"""The steps of a recorded call: where each operand lies in the call's arrays, and launches on operands of the device or the host."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from portatile.runtime.perform import start
 
 
 class CallArray(NamedTuple):
-    """An operand that lies in one of the call's arrays: the ``at``-th; ``delta`` bytes from its first element; ``nbytes`` long.
+    """An operand that lies in the call's array number ``at``: ``delta`` bytes after its first element, ``nbytes`` long.
 
-    ``view`` names a key of ``_VIEWS``: which view of an array on the host the operand is.
+    ``view`` is a key of ``_VIEWS``: which view of a host array the operand is.
     """
 
     at: int
@@ -34,15 +34,15 @@ class CallArray(NamedTuple):
         array = arrays[self.at]
         place = places[self.at] + self.delta
         if type(array) is Buffer and (type(array.memory.handle) is not int or array.memory.handle == place):
-            return array.memory  # which is the whole Buffer's where a device has no addresses
+            return array.memory  # the whole Buffer's memory where a device has no addresses
         return device.adopt(place, self.nbytes, array)
 
     def array(self, arrays: Sequence[Any]) -> Any:
-        """The operand's array, on the host."""
+        """The operand's host array."""
         return _VIEWS[self.view](arrays[self.at])
 
     def place(self, places: Sequence[int]) -> int:
-        """The address of its memory."""
+        """The operand's address."""
         return places[self.at] + self.delta
 
 
@@ -54,7 +54,7 @@ _VIEWS: Mapping[str, Callable[[Any], Any]] = {
 
 
 class Constant(NamedTuple):
-    """An operand that is the same in every call: an array of the package's own, on the host or on a device."""
+    """An operand that is the same in every call: an array that belongs to the package, on the host or on a device."""
 
     kept: Any
 
@@ -80,10 +80,9 @@ Operand = CallArray | Constant
 
 
 class Launches:
-    """Launches of a prepared problem on arrays of the device, ``count`` to a call.
+    """Launches of a prepared problem on device arrays, ``count`` of them per call.
 
-    ``own`` tells whether the arrays are Buffers, in memory that this device allocated. Scalars are the call's ``factors``, by name, and
-    ``fixed`` ones.
+    ``own``: the arrays are Buffers in memory that this device allocated. Scalars are the call's ``factors``, by name, and ``fixed`` ones.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class Launches:
     ) -> None:
         self._prepared, self._operands, self._factors, self._fixed = prepared, operands, factors, fixed
         self._executable = prepared.executable
-        self._others: list[Operand] = []  # operands that are no argument themselves; their addresses follow the factors
+        self._others: list[Operand] = []  # operands that are not whole arguments; their addresses follow the factors
         places = {name: count + at for at, name in enumerate(factors)}
         for name, operand in operands.items():
             if isinstance(operand, CallArray) and not operand.delta:
@@ -113,10 +112,10 @@ class Launches:
         self._alone = not self._executable.plan.temporaries
         self.borrows = own
         self.plain = self._ready if self._alike and self._alone else None
-        """Launches that take a call's addresses and factors as they are: who records the call may run them without ``run``."""
+        """The launches if they take exactly the call's addresses and factors; then a caller may run them directly, without ``run``."""
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> bool:
-        """Queue them; the caller holds the engine's lock. Returns whether they ran as one command, which ``replay`` may give."""
+        """Queue the launches; the caller holds the engine's lock. Returns whether they ran as one graph, which ``replay`` can repeat."""
         if self._ready is None:
             memories = {name: operand.memory(queue.device, arrays, places) for name, operand in self._operands.items()}
             self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
@@ -127,20 +126,20 @@ class Launches:
         return self._executable.rerun(self._ready, queue, values, self.borrows)
 
     def replay(self, queue: Queue, factors: tuple[Any, ...], places: Sequence[int]) -> Callable[[], bool] | None:
-        """What queues that command again, as ``Ready.replay`` says; good as long as this object is there, whose constants it takes."""
+        """A function that queues this graph again, see ``Ready.replay``; valid while this object lives, whose constants it uses."""
         if self._ready is None:
             return None
         return self._executable.replay(self._ready, queue, self._values(places, factors), self.borrows)
 
     def _values(self, places: Sequence[int], factors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The values of a run, in the order in which ``_ready`` has their places."""
+        """The values of a run, in the order that ``_ready`` expects."""
         if self._alike:
             return (*places, *factors)
         return (*places, *factors, *[operand.place(places) for operand in self._others], *self._numbers)
 
 
 class HostProblem(NamedTuple):
-    """A prepared problem for arrays on the host; ``operands`` are templates for the matrices of a call, scalars are as in ``Launches``."""
+    """A prepared problem on host arrays; ``operands`` are templates for the matrices of a call, scalars are as in ``Launches``."""
 
     engine: Engine
     prepared: LoadedPlan
@@ -150,15 +149,16 @@ class HostProblem(NamedTuple):
 
 
 class HostLaunches:
-    """Launches on arrays of the host, shared with the device or copied. Arrays at the last call's addresses reuse the shared memory."""
+    """Launches on host arrays, which are shared with the device or copied. Arrays at the last call's addresses reuse their mapping."""
 
     def __init__(self, call: HostProblem) -> None:
         self._call = call
-        self._last: tuple[list[int], Mapping[str, Memory]] = [], {}  # addresses of the last arrays, and their memory if the device keeps it
-        self._given: tuple[tuple[Any, ...], Any] = (), None  # factors of the last call on them, and its launches
+        # addresses of the last arrays, and their memory if the device keeps the mapping
+        self._last: tuple[list[int], Mapping[str, Memory]] = [], {}
+        self._given: tuple[tuple[Any, ...], Any] = (), None  # factors of the last call on these arrays, and its launches
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
-        """Compute; returns when the output is there. The caller holds the engine's lock."""
+        """Compute; returns when the output is complete. The caller holds the engine's lock."""
         call = self._call
         last, memories = self._last
         if memories and places == last and None not in [memory.handle for memory in memories.values()]:
@@ -184,13 +184,13 @@ class HostLaunches:
 
 
 class InitialContentStep:
-    """A step before the launches: writes the values that an output begins with, such as those of C."""
+    """A step before the launches that writes the output's initial values, such as those of C."""
 
     def __init__(self, target: CallArray, source: Operand | None, triangle: str) -> None:
         self._target, self._source, self._triangle = target, source, triangle
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
-        """Put the values into the output."""
+        """Write the initial values."""
         array, source = self._target.array(arrays), None if self._source is None else self._source.array(arrays)
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
@@ -198,7 +198,7 @@ class InitialContentStep:
 
 
 def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Operand | None:
-    """The place in ``arrays`` of the array that an operand's array is, or lies in; None where that is not certain."""
+    """The array of ``arrays`` in which an operand's array lies, as an operand of steps; None where that is not certain."""
     if isinstance(array, np.ndarray):
         if array.size == 0:
             return Constant(np.empty(array.shape, array.dtype))
@@ -211,9 +211,9 @@ def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Opera
         return None
     memory = array.memory
     sources = [index for index, candidate in enumerate(arrays) if candidate is array]
-    if not sources:  # a view of one of them
+    if not sources:  # a view of one of the arrays
         sources = [index for index, place in enumerate(places) if place == BUFFERS.place(array)][:1]
-    if not sources:  # or a part, which begins elsewhere
+    if not sources:  # or a part that begins at another address
         owner = getattr(memory, "owner", None)
         sources = [at for at, other in enumerate(arrays) if other is owner or getattr(other, "memory", None) is memory]
     if not sources or any(arrays[index] is not arrays[sources[0]] for index in sources):
@@ -223,6 +223,6 @@ def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Opera
 
 
 def entire(begin: InitialContent, arrays: Sequence[Any], target: CallArray, source: Operand | None) -> bool:
-    """Whether both ends of a copy on a device are whole arrays of the call, so that it can be repeated on others."""
+    """Whether both ends of a device copy are whole arrays of the call, so that it can be repeated on other arrays."""
     ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, CallArray) else [])]
     return all(end.size == Buffer.wrap(arrays[place.at]).size for end, place in ends)

@@ -1,6 +1,6 @@
-"""Short problems of host arrays over several devices: a part for each, all begun by one thread before any is waited for.
+"""Short problems on host arrays, shared by several devices: one part for each, all started by one thread before it waits for any.
 
-Threads that hand out piece after piece take milliseconds: they wait for Python's lock, and each begins and ends queues of its own.
+Threads that hand out piece after piece would cost milliseconds: they contend for the GIL, and each creates and destroys its own queues.
 """
 
 from __future__ import annotations
@@ -22,33 +22,34 @@ from portatile.runtime.several_devices.ready_parts import BegunPart, PartPlan, R
 from portatile.thread_turns import give_way
 from portatile.workload import Cut
 
-_SHORT = 0.03  # seconds
-_LITTLE = 1 << 27  # bytes of a part; larger ones gain by copies that run beside kernels
+_SHORT = 0.03  # seconds of the longest problem that is computed in this way
+_LITTLE = 1 << 27  # bytes of the largest part; larger ones gain more from copies that overlap with kernels
 _AGAIN = 64  # calls that are computed in the same parts before the split is decided again
 _MOST = 1024  # kinds of calls that are remembered
-_FINE = 32  # parts are multiples of this fraction of the whole, so that prepared problems can be used again
-_UNEVEN = 1.04  # the factor by which the last part may end later than parts of equal duration would
-_TWICE = 2  # calls that are measured before parts change: one may be disturbed
+_FINE = 32  # parts are multiples of this fraction of the whole, so that prepared problems can be reused
+_UNEVEN = 1.04  # parts are rebalanced when the slowest one takes more than this factor longer than balanced parts would
+_TWICE = 2  # calls that are measured before parts change, since one may be disturbed
 
 
 class PartTime(NamedTuple):
-    """Seconds of a part from its first copy to its result, and when that was there, after so many seconds of the call."""
+    """Seconds of a part from its first copy to its result, and its ``end`` in seconds since the call began."""
 
     seconds: float
     end: float
 
 
 Devices = Sequence[tuple[Engine, Task, Cut]]
-"""The device that computes a whole task, and how the task is cut there."""
+"""For each device: its engine, the whole task in its configuration, and how the task is cut there."""
 Observer = Callable[[Sequence[ReadyPart], Sequence[PartTime], float], None]
-"""A callback that receives the parts of a call with their devices, and the seconds of the whole call."""
+"""A callback that receives the parts of a call, their times, and the seconds of the whole call."""
 
 
 def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> list[ReadyPart]:
-    """A part for each device in proportion to its rate, in steps a second; none where the problem takes long, or does not suit.
+    """A part for each device, in proportion to its rate in steps per second; none where the problem takes long or does not suit this
+    method.
 
-    It suits where all operands are on the host, and every device has memory of its own, which holds its part. Where calls of the kind
-    ``key`` were computed in parts before, the parts are as the latest of those.
+    All operands must lie on the host, and every device must have its own memory with room for its part. If calls of the kind ``key`` were
+    computed in parts before, the latest of those parts are used again.
     """
     first, cut = devices[0][1], devices[0][2]
     size, output = first.problem.sizes[cut.size], first.matrices[first.output]
@@ -73,7 +74,7 @@ def _bounds(devices: Devices, rates: Sequence[float]) -> list[int]:
 
 
 def _taken(devices: Devices, highs: Sequence[int]) -> list[ReadyPart]:
-    """The parts that end there, made ready; none where one is nothing, begins amid a period, or does not fit."""
+    """The parts with these ends, prepared; none where a part is empty, is not aligned to a period of the cut, or does not fit."""
     taken: list[ReadyPart] = []
     for (engine, task, own), low, high in zip(devices, [0, *highs[:-1]], highs, strict=True):
         if not low < high or (high % own.period and high < highs[-1]):
@@ -84,14 +85,14 @@ def _taken(devices: Devices, highs: Sequence[int]) -> list[ReadyPart]:
 
 
 def _fits(plan: PartPlan) -> bool:
-    """Whether the device holds its part."""
+    """Whether the part fits into the device's memory."""
     device, temporaries = plan.engine.device, plan.ready.executable.plan.temporaries
     sizes = *(one.nbytes for one in plan.operands.values()), *(one.nbytes for one in temporaries)
     return plan.nbytes <= min(_LITTLE, device.info.global_memory // SHARE) and not memory_limit.too_large(device, sizes)
 
 
 def remember(key: Hashable, devices: Devices, parts: Sequence[ReadyPart], observer: Observer) -> None:
-    """Let the next calls of this kind be computed in the same parts, or in others that end together; ``observer`` is told of each."""
+    """Have later calls of this kind computed in the same parts, or in rebalanced ones; ``observer`` is called for each."""
     if len(_known) >= _MOST:
         _known.clear()
     wholes = [(engine, _without_arrays(task), cut) for engine, task, cut in devices]
@@ -109,10 +110,8 @@ def _emptied(one: ReadyPart) -> ReadyPart:
 
 
 def again(key: Hashable, arrays: Sequence[NDArray[Any]], scalars: Mapping[str, float]) -> bool:
-    """Compute a call on these operands in the parts of an earlier one of its kind; False, without a result, where the split has to be
-    decided again.
-
-    That is after ``_AGAIN`` calls, because another way may be faster now, and after a failure of a device.
+    """Compute a call on these operands in the parts of an earlier call of its kind. Returns False, with nothing computed, where the split
+    has to be decided again: after ``_AGAIN`` calls, because another way may be faster now, and after a device has failed.
     """
     known = _known.get(key)
     if known is None or not known.calls:
@@ -132,12 +131,12 @@ def again(key: Hashable, arrays: Sequence[NDArray[Any]], scalars: Mapping[str, f
 
 
 def knows(key: Hashable) -> bool:
-    """Whether calls of this kind are computed in known parts, until that is decided again."""
+    """Whether calls of this kind are computed in known parts until the split is decided again."""
     return key in _known
 
 
 def forget() -> None:
-    """Forget all splits, so that every call is decided again."""
+    """Forget all splits, so that the split of every call is decided again."""
     _known.clear()
 
 
@@ -146,7 +145,7 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
     began = time.perf_counter()
     with ExitStack() as stack:
         engines = [taking.plan.engine for taking in parts]
-        for engine in sorted(engines, key=lambda engine: engine.device.info.id):  # as other threads take them
+        for engine in sorted(engines, key=lambda engine: engine.device.info.id):  # in the same order as other threads, to avoid deadlock
             stack.enter_context(engine.lock)
         begun = list[BegunPart]()
         for taking in parts:
@@ -156,7 +155,7 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
             with taking.plan.engine.device.current():
                 one.compute()
         waiting = list(begun)
-        while waiting:  # in the order in which they end: a device that is waited for too late seems slower than it is
+        while waiting:  # in the order of completion: a device that is polled too late would seem slower than it is
             for one in [one for one in waiting if one.end.done]:
                 one.finish()
                 waiting.remove(one)
@@ -166,9 +165,9 @@ def run(parts: Sequence[ReadyPart]) -> list[PartTime]:
 
 @dataclass
 class _KnownShares:
-    """How calls of a kind are computed: ``wholes`` and ``parts``, without arrays, and the calls left until that is decided again.
+    """How calls of a kind are computed: ``wholes`` and ``parts``, without arrays, and the calls left until the split is decided again.
 
-    ``ndims``: dimensions of the operands; one that is a stack of one matrix for all is given to the parts as that matrix.
+    ``ndims``: dimensions of the operands; a stack that is one matrix for all is passed to the parts as that matrix.
     """
 
     ndims: tuple[int, ...]
@@ -176,7 +175,7 @@ class _KnownShares:
     parts: Sequence[ReadyPart]
     observer: Observer
     calls: int = field(default_factory=lambda: _AGAIN)
-    ends: list[Sequence[float]] = field(default_factory=list)  # of the calls in these parts
+    ends: list[Sequence[float]] = field(default_factory=list)  # end times of each measured call in these parts
 
     def balance(self, took: Sequence[PartTime], arrays: Sequence[NDArray[Any]], scalars: Mapping[str, float]) -> None:
         """Move steps from devices that end late to devices that end early, for later calls, if the gain is worth it."""
@@ -195,7 +194,7 @@ class _KnownShares:
 
 
 def _with_arrays(task: Task, arrays: Sequence[NDArray[Any]], scalars: Mapping[str, float]) -> Task:
-    """A task that was remembered, on the arrays of a call."""
+    """A remembered task on the arrays of a call."""
     matrices = {name: stored._replace(array=array) for (name, stored), array in zip(task.matrices.items(), arrays, strict=True)}
     return replace(task, matrices=matrices, scalars=scalars)
 

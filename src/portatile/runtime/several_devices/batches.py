@@ -1,4 +1,4 @@
-"""A batch of orbitals as something that several devices may share: its problem, what is expected of it, and the routines that take one."""
+"""A batch of orbitals as a problem that several devices may share: its description, its expected time, and the routines that take one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ROUTINES: Mapping[str, str] = {
     "potential_energy": "orbitals apply_potential",
 }
 """The name under which rates and times of a routine's batches are kept."""
-_FLOPS = 96  # of a point: filters of 16 taps along three axes
+_FLOPS = 96  # flops per point: filters of 16 taps along three axes
 
 
 def problem(what: str, shape: Sequence[int], dtype: str) -> Problem:
-    """A batch of this shape; ``what`` is one of the names in ``ROUTINES``."""
+    """A batch of this shape; ``what`` is one of the values of ``ROUTINES``."""
     return Problem(what, dict(zip(SIZES, shape, strict=True)), dtype)
 
 
 def task(batch: Problem, devices: Sequence[Device], own: Device | None, in_place: bool = False) -> forecast.Shared:
-    """A batch that lies on ``own``, None for the host, where it may be locked: ``in_place``. Its work is counted in points."""
+    """A batch that lies on the device ``own``, or on the host (None), there page-locked if ``in_place``. Its work is counted in points."""
     orbitals, *grid = batch.sizes.values()
     points = orbitals
     for n in grid:
@@ -47,9 +47,9 @@ def task(batch: Problem, devices: Sequence[Device], own: Device | None, in_place
 
 
 def explained(routine: str, dtype: str, devices: Sequence[Device], sizes: Mapping[str, Value]) -> Split:
-    """How these devices shared such a batch the last time in this process, else how they are expected to share one of the host.
+    """How these devices shared such a batch the last time in this process, or how they are expected to share one that lies on the host.
 
-    Raises UnknownNameError for a size that there is not, ArgumentError for one that is missing.
+    Raises UnknownNameError for an unknown size, ArgumentError for a missing one.
     """
     for name in sizes:
         if name not in SIZES:

@@ -1,4 +1,4 @@
-"""Devices at work on the pieces of something shared, each in a thread of its own."""
+"""Devices that compute pieces of a shared problem, each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from portatile.thread_turns import short_turns
 from portatile.user_warnings import warn
 
 FAILURES = DeviceError, LaunchError, MemoryError
-"""What a device that fails raises; anything else is a mistake in a program."""
+"""Exceptions that mean that a device failed; any other one is a mistake in a program."""
 _TURN = (
-    1e-4  # seconds of Python, so that a device need not wait for another one's: a step of its pipeline takes some tenths of a millisecond
+    # seconds for which a thread may hold the GIL, so that no device waits long for another one's thread: a pipeline step takes a few 100 us
+    1e-4
 )
 
 
 class Part(NamedTuple):
-    """One device's part of a shared problem: ``run`` takes pieces until there are none, and hands back those that it does not finish."""
+    """One device's part of a shared problem: ``run`` takes pieces until none are left, and gives back those that it does not finish."""
 
     share: Share
     run: Callable[[Pieces], None]
 
 
 def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] = ()) -> None:
-    """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
+    """Run all parts to the end, each in a thread. The pieces of a device that fails go to the others, with a warning.
 
-    ``copying``: devices between which the parts copy; they reach each other's memory before any part begins. Raises a mistake that is no
-    device's failure, else what the last one raised where all fail.
+    ``copying``: devices between which the parts copy; peer access between them is enabled before any part begins. Raises an exception that
+    is no device failure, or the last device's exception where all devices fail.
     """
     errors: list[BaseException] = []
     for device, other in permutations(dict.fromkeys(copying), 2):
@@ -45,7 +46,7 @@ def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] 
     def work(worker: Part) -> None:
         try:
             worker.run(pieces)
-        except BaseException as error:  # raised below, where no other device makes up for it
+        except BaseException as error:  # raised below unless other devices compute its pieces
             worker.share.failure = str(error) or type(error).__name__
             errors.append(error)
             pieces.drop(worker.share.device)
@@ -59,7 +60,7 @@ def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] 
                 thread.start()
             for thread in threads:
                 thread.join()
-    except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
+    except BaseException:  # an interrupt: wait for pieces in progress, so that nothing writes to the caller's arrays afterwards
         pieces.stop()
         for thread in threads:
             _ended(thread)
@@ -68,7 +69,7 @@ def together(workers: Sequence[Part], pieces: Pieces, copying: Iterable[Device] 
 
 
 def conclude(shares: Sequence[Share], errors: Sequence[BaseException], pieces: Pieces) -> None:
-    """Raise what kept a piece from being computed, of ``errors`` in the order in which they came; else warn of devices that failed."""
+    """Raise the exception that left pieces uncomputed (``errors`` are in order of occurrence); otherwise warn of devices that failed."""
     if pieces.left or pieces.stopped:
         raise next((error for error in errors if not isinstance(error, FAILURES)), errors[-1])
     for share in shares:
@@ -77,16 +78,17 @@ def conclude(shares: Sequence[Share], errors: Sequence[BaseException], pieces: P
 
 
 def _open(device: Device, other: Device) -> None:
-    """Let one device reach the other's memory, while no other thread computes on them."""
+    """Enable access from one device to the other's memory, while no other thread computes on them."""
     with ExitStack() as stack:
-        for engine in sorted((engine_of(device), engine_of(other)), key=lambda engine: engine.device.info.id):  # as other threads take them
+        # in the same order as other threads, to avoid deadlock
+        for engine in sorted((engine_of(device), engine_of(other)), key=lambda engine: engine.device.info.id):
             stack.enter_context(engine.lock)
-        with suppress(PortatileError):  # it fails: so will its part, or copies go through the host
+        with suppress(PortatileError):  # if this fails, so will the device's part, or its copies go through the host
             device.open_to(other)
 
 
 def _ended(thread: threading.Thread) -> None:
-    """Wait for the end of a thread, if it was started, through further interrupts."""
+    """Wait for a thread to end, if it was started, even through further interrupts."""
     for _ in range(INTERRUPTS):
         if not thread.is_alive():
             return

@@ -1,4 +1,4 @@
-"""What a problem is expected to take: by several devices together, by each of them alone, and who should compute it."""
+"""The time that a problem is expected to take, shared and on each device alone, and which device should compute it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portatile.formatting import duration
 
 @dataclass(frozen=True)
 class ExpectedTime:
-    """Seconds that somebody is expected to take; whether they were ``measured``, or are those of one ``like`` it, of its kind."""
+    """Expected seconds. ``measured``: they were measured for this problem. ``like``: they are those of a device of the same kind."""
 
     seconds: float
     measured: bool = False
@@ -22,12 +22,13 @@ class ExpectedTime:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a problem takes when all share it, None where somebody's rate is unknown, and by each device alone whose time is known.
+    """The expected time of a problem when all devices share it (None where a rate is unknown), and on each device alone, where that is
+    known.
 
-    ``quickest`` is the device that should compute it alone, for its measured time is the least or it has to be measured; "" to share it.
-    ``tiny``: it is too small to be shared, whatever the times. ``little`` is the part that all others would do, where that is too little
-    to share; 0 elsewhere. ``trying``: it is timed once more, although it took longer than all together. ``forced``: all share the problem,
-    whatever is expected.
+    ``quickest`` is the device that should compute the problem alone, because its time is the least or has yet to be measured; "" to share
+    it. ``tiny``: the problem is too small to be shared, whatever the times. ``little``: the fraction that all other devices would do, where
+    that is too small to share; otherwise 0. ``trying``: the device is timed once more, although it took longer than all together.
+    ``forced``: the problem is shared whatever the expected times.
     """
 
     together: ExpectedTime | None
@@ -40,12 +41,12 @@ class Forecast:
 
     @property
     def decided(self) -> bool:
-        """Whether one should compute it alone and nothing remains to be tried: its time is known, or the others can do but little."""
+        """Whether one device should compute the problem alone and nothing is left to measure, or the others would do too little."""
         return bool(self.quickest) and not self.trying and (bool(self.little) or self.alone[self.quickest].measured)
 
     @property
     def tried(self) -> bool:
-        """Whether all together and the best one alone were measured, so that nothing but the division into parts may change."""
+        """Whether both the shared computation and the best single device were measured, or sharing is forced."""
         if self.forced:
             return True
         best = self.alone.get(self.best_alone)
@@ -53,7 +54,7 @@ class Forecast:
 
     @property
     def why(self) -> str:
-        """Who computes it alone, and why."""
+        """Which device computes the problem alone, and why."""
         if self.little:
             return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
         because = "which is tried once more" if self.trying else "which is faster" if self.decided else "which was not tried yet"
@@ -62,7 +63,7 @@ class Forecast:
 
     @property
     def best_alone(self) -> str:
-        """The device that is expected to be the fastest one alone; "" where nothing is known."""
+        """The device that is expected to be the fastest alone; "" where nothing is known."""
         return min(self.alone, key=lambda name: (self.alone[name].seconds, not self.alone[name].measured), default="")
 
     def __str__(self) -> str:

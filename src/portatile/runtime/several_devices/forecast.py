@@ -1,8 +1,8 @@
-"""Is a problem computed sooner by several devices together, or by the best of them alone? What was measured decides, else a model.
+"""Is a problem computed sooner by several devices together, or by the best of them alone? Measured times decide; until then, a model.
 
-Both are tried before one is preferred: the rates of small pieces hide how fast a device is alone, and a model of the split does not know
-what its threads, transfers and the wait at its end cost. What was not measured yet is therefore expected at its best, so that it is
-measured when it may be faster; from then on the smaller of two measured times decides.
+Both ways are timed before one is preferred: the rate of small pieces hides how fast a device is alone, and a model of the split does not
+know the cost of its threads, transfers and final wait. A way that was not measured yet is therefore given its most optimistic estimate, so
+that it is measured if it may be faster. From then on the smaller of two measured times decides.
 """
 
 from __future__ import annotations
@@ -25,33 +25,34 @@ from portatile.workload import Cut
 
 Places = Mapping[str, Matrix]
 _STARTING = 1e-4
-"""Seconds of a split beside its pieces, at least: threads, queues, and the wait at the end."""
-_SHORT = 1.0  # seconds, below which trying a device alone costs little, and copies for other devices hide much of its rate
-_HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # times faster that a device may be alone than its pieces of long and of short problems show
-_NEAR = 1.25  # times slower that a device is taken to be at most beside others to which operands travel
-_LITTLE = 0.03  # of the work: devices that would do less than this together are left out
-_MAKING = 0.05  # of a split's seconds, up to which making pieces of new shapes ready does not count
-_LONG = 10.0  # seconds, beside which compiling and allocating take little
-_TINY = 1e6  # flops of a problem that is not shared: any device takes less for them than a split does for its threads
+"""Seconds that a split costs at least in addition to its pieces: threads, queues, and the final wait."""
+_SHORT = 1.0  # seconds, below which a device is tried alone readily, and copies for other devices hide much of its rate
+_HIDDEN, _HIDDEN_SHORT = 1.2, 4.0  # how many times faster a device may be alone than in pieces, for long and for short problems
+# how many times slower a device that holds the operands may be, at most, and still be preferred to devices to which operands must travel
+_NEAR = 1.25
+_LITTLE = 0.03  # fraction of the work: devices that would do less than this together do not take part
+_MAKING = 0.05  # fraction of a split's time, up to which the compilation of pieces with new shapes is ignored
+_LONG = 10.0  # seconds, compared with which compilation and allocation are short
+_TINY = 1e6  # flops of the largest problem that is never shared: any device takes less time for it than a split needs for its threads
 REMOTE = "remote"
-"""Where some operands lie that have to travel to a device."""
+"""The place of operands, some of which have to be copied to the device."""
 LOCKED = "locked"
-"""Where operands lie that a device copies from their place on the host, and to it."""
+"""The place of operands in page-locked host memory, which a device reads and writes by direct copies."""
 _runs: dict[tuple[str, ...], int] = {}
-"""How often each kind of problem ran in this process. The time of a first run, which compiles, checks and allocates, is no prediction."""
-_FIRST = 2  # pieces of a workload on a device, which are slow: as many as are under way at once
+"""Number of runs of each kind of problem in this process. A first run compiles, checks and allocates, so its time predicts nothing."""
+_FIRST = 2  # first pieces of a workload on a device that are slow: as many as are in flight at once
 _begun: dict[tuple[object, ...], int] = {}
-"""How many pieces of a workload each device computed in this process, as far as they are first ones."""
+"""Number of pieces of a workload that each device computed in this process, counted up to ``_FIRST``."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What several devices may compute together: a problem whose operands lie somewhere.
+    """A problem that several devices may compute together, and where its operands lie.
 
-    ``work``: in flops, or in what else a rate counts. ``places``: of each device what its rate depends on, as ``where`` says. ``all``: the
-    devices and the operands' places as a name. ``tiny``: the devices of which one computes it alone, because it is too small to be shared;
-    none where it is not. ``shown`` gives the work a second that a device showed, 0 for nothing known; ``parts`` the
-    steps that are shared, and of how many a piece is a multiple, or None for what cannot be shared.
+    ``work``: in flops, or in whatever unit its rates count. ``places``: for each device, the operands' place as returned by ``where``.
+    ``all``: a name for the devices and the operands' places. ``tiny``: if the problem is too small to be shared, the devices one of which
+    computes it alone; else empty. ``shown`` gives the measured rate of a device, in work per second, 0 if unknown. ``parts`` gives the
+    steps that are shared and the multiple of which a piece is made, or None for a problem that cannot be cut.
     """
 
     problem: Problem
@@ -81,9 +82,9 @@ def shared(devices: Sequence[Device], problem: Problem, matrices: Places | None 
 
 
 def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) -> tuple[str, ...]:
-    """The devices of which one computes so small a problem alone: where no operand has to travel, else where the output, the last, lies.
+    """If the problem is tiny, the devices that may compute it: those that need no operand copied, else the one that holds the output.
 
-    None where the problem is larger, or its output lies on none of these.
+    Empty where the problem is larger, or its output (the last operand) lies on none of these devices.
     """
     if flops > _TINY:
         return ()
@@ -93,9 +94,10 @@ def tiny(flops: float, places: Mapping[str, str], lie: Sequence[Device | None]) 
 
 
 def together_of(devices: Sequence[Device], lie: Sequence[Device | None], in_place: bool = False) -> str:
-    """The name of a split by these devices of operands that lie on those, None for the host: its time depends on both.
+    """A name for a split by these devices of operands that lie on the devices ``lie`` (None: the host): the time of the split depends on
+    both.
 
-    ``in_place``: what lies on the host is locked.
+    ``in_place``: host operands are page-locked.
     """
     placed = " ".join(device.info.id for device in lie if device is not None) or (LOCKED if in_place else "")
     return "with " + " ".join(device.info.id for device in devices) + (f" of {placed}" if placed else "")
@@ -113,10 +115,11 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
     if len(alone) < len(devices) or (parts := task.parts()) is None:
         return Forecast(None, alone)
     size, period = parts
-    starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", most=task.work)  # of a larger one it is more
+    # that of a larger problem is more
+    starting = rates.of(devices[0].info, task.problem, task.work, f"starting {task.all}", most=task.work)
 
     def shared(seconds: Mapping[str, float]) -> ExpectedTime:
-        """What all take together where each takes ``seconds`` alone."""
+        """The time of all devices together, if each takes ``seconds`` alone."""
         speeds = {name: size / each for name, each in seconds.items()}
         return ExpectedTime(about_in_time(size, period, speeds) + (starting or _STARTING))
 
@@ -128,12 +131,12 @@ def of(devices: Sequence[Device], task: Shared) -> Forecast:
 
 
 def _of_measured(devices: Sequence[Device], task: Shared, together: float, alone: Mapping[str, ExpectedTime], little: float) -> Forecast:
-    """The forecast where the seconds of all ``together`` are known: a slower way is timed again while it may be faster."""
+    """The forecast if the seconds of all devices ``together`` are known: a slower way is timed again while it may be faster."""
     shared, near = ExpectedTime(together, True), _nearby(task, alone)
     keys = {device.info.id: key_of(device, task.problem, f"alone {task.places[device.info.id]}") for device in devices}
     quickest = _quickest(shared, near)
     if quickest:
-        timed = not little and (alone[quickest].measured or alone[quickest].like)  # who was not is timed first
+        timed = not little and (alone[quickest].measured or alone[quickest].like)  # a device that was not timed is timed first
         if timed and tries.may_be_faster(key_of(devices[0], task.problem, task.all), together, alone[quickest].seconds):
             return Forecast(shared, alone)
     seconds, near = (alone[quickest].seconds, _near(task, alone)) if quickest else (together, near)
@@ -145,7 +148,7 @@ def _of_measured(devices: Sequence[Device], task: Shared, together: float, alone
 
 
 def _each_alone(devices: Sequence[Device], task: Shared, together: float | None) -> dict[str, ExpectedTime]:
-    """What each device takes alone, as far as that is known, else at most as one of its kind. ``together``: measured seconds of all."""
+    """The time of each device alone, if known, or that of a device of its kind. ``together``: measured seconds of all devices."""
     known = {one.info.id: _took(one, task, f"alone {task.places[one.info.id]}") for one in devices}
     kinds: dict[tuple[str, str], float] = {}
     if None in known.values():
@@ -159,18 +162,18 @@ def _each_alone(devices: Sequence[Device], task: Shared, together: float | None)
             alone[name] = ExpectedTime(seconds, like=True)
         elif shown := task.shown(device):
             alone[name] = ExpectedTime(task.work / shown)
-        elif together is not None:  # it came too late for a piece
+        elif together is not None:  # too slow to have been given a piece
             alone[name] = ExpectedTime(together)
     return alone
 
 
 def _took(device: Device, task: Shared, what: str) -> float | None:
-    """Seconds that the whole problem took: the least of the latest times in this process, else what is stored."""
+    """Seconds that the whole problem took: the least of the latest times in this process, else the stored time."""
     return tries.least(key_of(device, task.problem, what)) or rates.seconds(device.info, task.problem, what)
 
 
 def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, ExpectedTime]) -> bool:
-    """Whether enough is known of the devices to leave some of them out."""
+    """Whether the rates of the devices are reliable enough to exclude some of them."""
     return all(
         alone[device.info.id].measured or rates.is_confirmed(device.info, task.problem, task.work, task.places[device.info.id])
         for device in devices
@@ -178,9 +181,11 @@ def _sure(devices: Sequence[Device], task: Shared, alone: Mapping[str, ExpectedT
 
 
 def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str]:
-    """The devices that do enough of it to take part, where those are several of more, and a line of the others; else all of them.
+    """The devices whose share of the work is large enough to take part, and a note on the excluded ones; all devices where fewer than two
+    remain.
 
-    A device that does little costs the others more: its threads take the cores that feed them, and all wait for its last piece.
+    A device with a small share costs the others more than it adds: its threads occupy the cores that feed them, and all wait for its last
+    piece.
     """
     if task.tiny or len(devices) <= FEWEST:
         return devices, ""
@@ -198,18 +203,18 @@ def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device
 
 
 def parts_of(seconds: Mapping[str, float]) -> dict[str, float]:
-    """The part of the work that each device does of a problem that it takes so long for alone."""
+    """The fraction of the work that each device does, from the seconds that it takes for the problem alone."""
     total = sum(1 / max(one, 1e-12) for one in seconds.values())
     return {name: 1 / max(one, 1e-12) / total for name, one in seconds.items()}
 
 
 def doing_enough(seconds: Mapping[str, float]) -> list[str]:
-    """The devices that do enough of a problem to take part, by their seconds alone."""
+    """The devices whose share is large enough to take part, from the seconds that each takes alone."""
     return [name for name, part in parts_of(seconds).items() if part >= _LITTLE]
 
 
 def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device], str] | None:
-    """The devices with memory of their own, where these were measured to be faster by themselves; None where they were not."""
+    """The devices with their own memory, where they were measured to be faster without the others; None where they were not."""
     participants = [device for device in devices if not device.info.unified_memory]
     if not FEWEST <= len(participants) < len(devices):
         return None
@@ -223,14 +228,14 @@ def _faster_without(devices: Sequence[Device], task: Shared) -> tuple[Sequence[D
 
 
 def _little(alone: Mapping[str, ExpectedTime]) -> float:
-    """The part of the work that all but the fastest would do, by their times alone, where it is too little to share; else 0."""
+    """The fraction of the work that all devices but the fastest would do, where it is too small to share; else 0."""
     rates_alone = [1 / max(expected.seconds, 1e-12) for expected in alone.values()]
     rest = 1 - max(rates_alone) / sum(rates_alone)
     return rest if rest < _LITTLE else 0.0
 
 
 def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
-    """Each device that may compute a tiny problem is measured, the fastest one computes it from then on."""
+    """Each device that may compute a tiny problem is timed; the fastest computes it from then on."""
     alone: dict[str, ExpectedTime] = {}
     for device in devices:
         if (name := device.info.id) in task.tiny:
@@ -240,9 +245,9 @@ def _of_tiny(devices: Sequence[Device], task: Shared) -> Forecast:
 
 
 def _quickest(together: ExpectedTime, alone: Mapping[str, ExpectedTime]) -> str:
-    """The device that should compute the problem alone; "" for none. ``together``: the seconds that all of them take at best.
+    """The device that should compute the problem alone; "" for none. ``together``: the optimistic seconds of all devices together.
 
-    Where these are few, and none of the devices was timed alone, the best one is.
+    If these are few and no device was timed alone yet, the best one is tried.
     """
     best = min(alone, key=lambda name: _at_best(alone[name]), default="")
     untried = together.measured and together.seconds < _SHORT and not any(one.measured or one.like for one in alone.values())
@@ -250,9 +255,9 @@ def _quickest(together: ExpectedTime, alone: Mapping[str, ExpectedTime]) -> str:
 
 
 def _nearby(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, ExpectedTime]:
-    """Those devices that may be the best one alone: to which nothing has to travel, where one of them may not be much slower than others.
+    """The candidates for computing alone: devices that hold all operands, unless they may be much slower than the others; otherwise all.
 
-    Its time holds what a call costs that is shared, which it does not cost from then on.
+    A time measured for one of these includes the cost of sharing, which it saves when it computes alone.
     """
     near = _near(task, alone)
     least = min(map(_at_best, near.values()), default=0.0)
@@ -260,20 +265,20 @@ def _nearby(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, Exp
 
 
 def _near(task: Shared, alone: Mapping[str, ExpectedTime]) -> Mapping[str, ExpectedTime]:
-    """The devices to which nothing has to travel: those of them that were measured, else all."""
+    """The devices to which no operand has to be copied: those of them that were measured, else all of them."""
     near = {name: one for name, one in alone.items() if task.places[name] != REMOTE}
     return {name: one for name, one in near.items() if one.measured} or near
 
 
 def _at_best(alone: ExpectedTime) -> float:
-    """The least seconds that a device may take alone: small pieces may hide how fast it is."""
+    """The optimistic seconds of a device alone: small pieces may hide how fast it is."""
     if alone.measured:
         return alone.seconds
     return alone.seconds / (_HIDDEN_SHORT if alone.seconds < _SHORT and not alone.like else _HIDDEN)
 
 
 def learn_alone(device: Device, task: Shared, seconds: float) -> None:
-    """Remember how long a device took for the whole problem."""
+    """Record how long a device took for the whole problem."""
     what = f"alone {task.places[device.info.id]}"
     if _is_warm(device, task.problem, what, seconds):
         tries.count(key_of(device, task.problem, what), seconds, rates.seconds(device.info, task.problem, what) is not None)
@@ -283,9 +288,10 @@ def learn_alone(device: Device, task: Shared, seconds: float) -> None:
 def learn_together(
     devices: Sequence[Device], task: Shared, seconds: float, shown: Mapping[str, float], pieces: float, making: float = 0.0
 ) -> None:
-    """Remember how long all took, and the work a second that each has ``shown``; ``pieces`` is what the model says of all at these.
+    """Record how long all devices took together, and the rate that each showed; ``pieces`` are the seconds that the model gives at these
+    rates.
 
-    ``making``: seconds in which a device made pieces of new shapes ready, the longest of all devices; the time of all holds them.
+    ``making``: the longest time that a device spent on compiling pieces with new shapes, which ``seconds`` include.
     """
     rough, key = making > _MAKING * seconds, key_of(devices[0], task.problem, task.all)
     warm = _is_warm(devices[0], task.problem, task.all, seconds)
@@ -300,18 +306,19 @@ def learn_together(
     tries.count(key, seconds - making if rough else seconds, stored, rough)
     if rough:
         return
-    rates.record_seconds(devices[0].info, task.problem, task.all, seconds)  # also where one came too late for a piece
+    rates.record_seconds(devices[0].info, task.problem, task.all, seconds)  # even where a device was too slow to be given a piece
     if len(shown) == len(devices):
         what, starting = f"starting {task.all}", max(seconds - pieces, _STARTING)
         before = rates.of(devices[0].info, task.problem, task.work, what, task.work, task.work)
-        starting = starting if before is None else min(starting, (before + starting) / 2)  # a run may be disturbed
+        starting = starting if before is None else min(starting, (before + starting) / 2)  # one run may be disturbed
         rates.learn(devices[0].info, task.problem, task.work, starting, what)
 
 
 def is_first(device: Device, problem: Problem, place: str) -> bool:
-    """Whether this piece is one of the first of its workload on the device in this process: it loads kernels, and its rate says little.
+    """Whether this piece is among the first of its workload on the device in this process: it loads kernels, so its rate is not
+    representative.
 
-    ``place``: what of the operands' place its rate depends on, as ``where`` says.
+    ``place``: the operands' place as returned by ``where``.
     """
     key = device.info.id, device.generation, problem.workload, problem.dtype, place
     count = _begun.get(key, 0)
@@ -321,7 +328,7 @@ def is_first(device: Device, problem: Problem, place: str) -> bool:
 
 
 def _is_warm(device: Device, problem: Problem, what: str, seconds: float) -> bool:
-    """Whether a run says something of the next one: it is a long one, or not the first of its kind here."""
+    """Whether a run predicts the next one: it is long, or not the first of its kind in this process."""
     key = key_of(device, problem, what)
     before = _runs.get(key, 0)
     _runs[key] = before + 1
@@ -329,9 +336,10 @@ def _is_warm(device: Device, problem: Problem, what: str, seconds: float) -> boo
 
 
 def known(engine: Engine, problem: Problem, place: str = "", least: bool = False) -> float:
-    """Flops a second that a device showed for such problems with operands there, or when it was tuned; 0 for nothing known.
+    """The rate of a device for such problems, in flops per second, from earlier runs with operands in this place or from tuning; 0 if
+    unknown.
 
-    ``least``: only of problems that are not much smaller, whose rate would say nothing of this one.
+    ``least``: ignore rates of much smaller problems, which do not predict this one.
     """
     work = workloads.get(problem.workload).flops(problem)
     shown = rates.of(engine.device.info, problem, work, place, least=work if least else 0.0)
@@ -344,7 +352,7 @@ def known(engine: Engine, problem: Problem, place: str = "", least: bool = False
 
 
 def where(matrices: Places | None, device: Device) -> str:
-    """The operands' place, as far as a rate depends on it: all ``local`` to the device, some ``remote``, or on the host, perhaps locked."""
+    """The place of the operands as it affects rates: all ``local`` to the device, some ``remote``, or on the host, perhaps page-locked."""
     if matrices is None:
         return ""
     if not any(stored.on_device for stored in matrices.values()):

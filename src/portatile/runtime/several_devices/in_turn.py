@@ -1,7 +1,7 @@
-"""Devices at work on the pieces of something shared, all fed by one thread, which waits for none of them.
+"""Devices that compute pieces of a shared problem, all fed by one thread, which blocks on none of them.
 
-Threads of their own would hinder each other: one that gives Python's lock up for a call of a driver has mostly taken it again before
-another one woke up, so that a device waits for milliseconds until it is given something.
+One thread per device would be slower: a thread that releases the GIL for a driver call has usually taken it again before another thread
+wakes up, so that devices idle for milliseconds.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from portatile.thread_turns import give_way
 
 
 class PieceWorker(Protocol):
-    """A device that is given pieces."""
+    """A device that computes pieces."""
 
     @property
     def share(self) -> Share:
-        """What it has done."""
+        """What the device has done."""
 
     @property
     def busy(self) -> bool:
-        """Whether pieces are under way."""
+        """Whether pieces are in progress."""
 
     def advance(self, pieces: Pieces) -> bool:
-        """Count what has ended and begin what is free, without waiting; whether there was anything.
+        """Account for pieces that have ended and start new ones, without blocking; returns whether there was anything to do.
 
-        Before it raises, nothing is under way any more, and what it did not finish is handed back.
+        Before it raises, no piece is in progress any more, and unfinished ones are given back.
         """
 
 
 def in_turn(devices: Sequence[PieceWorker], pieces: Pieces) -> None:
-    """Have all pieces computed; a device that fails leaves its pieces to the others, and is warned of.
+    """Compute all pieces. The pieces of a device that fails go to the others, with a warning.
 
-    Raises a mistake that is no device's failure, else what the last one raised where all fail.
+    Raises an exception that is no device failure, or the last device's exception where all devices fail.
     """
     working, errors = list(devices), list[BaseException]()
     while True:
@@ -53,5 +53,5 @@ def in_turn(devices: Sequence[PieceWorker], pieces: Pieces) -> None:
         if not moved and not any(one.busy for one in working):
             break
         if not moved:
-            give_way()  # to the caller's other threads
+            give_way()  # lets the caller's other threads run
     conclude([one.share for one in devices], errors, pieces)

@@ -1,4 +1,4 @@
-"""The steps of a size, handed out to devices piece by piece, in proportion to the rate that each of them shows."""
+"""Dynamic scheduling: the steps of a size are handed out to devices in pieces whose width follows each device's measured rate."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from math import lcm
 
 from portatile.runtime.in_parts.tasks import GRAIN
 
-_PROBE = 32  # the first piece of a device whose rate nobody knows is one part of so many of what it would take with equal rates
-_LEAST_SECONDS = 2e-3  # what a piece takes at least, so that starting and ending it costs little
-_CRUMB = 1e-4  # seconds; a smaller rest is added to the piece before it
-_KEPT = 0.8  # the weight of earlier pieces in a rate, at each further one
-_FRACTION = 0.5  # of the device's share of what is left; the rest corrects wrong rates
+_PROBE = 32  # the first piece of a device whose rate is unknown is this fraction (1/32) of an equal share
+_LEAST_SECONDS = 2e-3  # minimum seconds of a piece, so that the overhead of starting and ending it stays small
+_CRUMB = 1e-4  # seconds; a smaller remainder is added to the piece before it
+_KEPT = 0.8  # weight of the earlier pieces in a rate, decaying with each further piece
+_FRACTION = 0.5  # fraction of a device's share of the remaining steps that its next piece takes; the rest corrects errors in the rates
 FEWEST = 2  # pieces, below which a problem is not worth cutting
-_FINE = 8  # rates for each octave that ``about_in_time`` tells from others
-_STEPS = 8  # wide pieces are of so many widths between a power of two and the next, so that what was made ready for one suits another
+_FINE = 8  # rates per octave that ``about_in_time`` distinguishes
+_STEPS = 8  # number of widths of wide pieces between two powers of two: few, so that prepared problems can be reused
 
 
 class Pieces:
-    """The steps of a size, handed out to devices; safe to use from their threads.
+    """The steps of a size, handed out to devices on demand; safe to use from their threads.
 
-    ``period`` is what a piece begins at a multiple of, ``grain`` what its width is a multiple of where it can be. ``clock`` gives seconds.
-    ``least``: steps of a piece at least where it can be, because each costs something of its own.
+    A piece begins at a multiple of ``period``; where possible its width is a multiple of the grain, and at least ``least`` steps, because
+    each piece has a fixed cost. ``clock`` gives seconds.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class Pieces:
         self._free = [(0, size)]
         self._grain = lcm(period, GRAIN) if size > FEWEST * lcm(period, GRAIN) * len(rates) else period
         self._least = least
-        self._rates = dict(rates)  # steps a second, 0 for what nobody knows
-        self._cold: set[str] = set()  # devices of which only first pieces are known
-        self._sums: dict[str, tuple[float, float]] = {}  # steps and seconds of each device, the latest most
+        self._rates = dict(rates)  # steps per second, 0 if unknown
+        self._cold: set[str] = set()  # devices whose rate is known from first pieces only
+        self._sums: dict[str, tuple[float, float]] = {}  # decayed sums of each device's steps and seconds
         self._held = dict.fromkeys(rates, 0)  # steps that each device has taken and not finished
         self._clock = clock
-        self._since = dict.fromkeys(rates, 0.0)  # when each device began with those that it has
+        self._since = dict.fromkeys(rates, 0.0)  # when each device began with the steps that it holds
         self._changed = threading.Condition()
         self._under_way = 0
         self.stopped = False
@@ -48,9 +48,9 @@ class Pieces:
     def take(self, device: str, most: int, wait: bool = True) -> tuple[int, int] | None:
         """The next piece for a device, of at most ``most`` steps; None when everything is done.
 
-        Waits while others may hand some back; without ``wait`` it says None then too. A device that would finish its piece after the
-        fastest one has done everything waits as well, in case that one fails. One that does not wait has pieces under way: it is given no
-        more than its part of all that is not done.
+        Waits while other devices may still give pieces back; without ``wait`` it returns None then. A device that would finish its piece
+        after the fastest device could finish all that is left waits as well, in case the fastest one fails. A device that does not wait has
+        pieces in progress: it is given no more than its share of the unfinished steps.
         """
         with self._changed:
             while not self._free or self._late(device) or not (wait or self._may_take_another(device)):
@@ -75,9 +75,10 @@ class Pieces:
             return low, low + width
 
     def done(self, device: str, steps: int, seconds: float, cold: bool = False) -> None:
-        """A piece is finished, ``seconds`` after the one before it. The rate of ``cold`` ones counts until there is another.
+        """Record that a piece is finished, ``seconds`` after the device's previous one. A ``cold`` rate counts only until there is a warm
+        one.
 
-        Of two pieces that were under way at once the second may end just after the first: so it is steps and seconds that are added up.
+        Two pieces in flight may end almost together, so the rate is a ratio of sums of steps and seconds rather than a mean of rates.
         """
         with self._changed:
             self._under_way -= 1
@@ -108,7 +109,7 @@ class Pieces:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Hand out nothing more."""
+        """Hand out no more pieces."""
         with self._changed:
             self.stopped = True
             self._free.clear()
@@ -116,30 +117,30 @@ class Pieces:
 
     @property
     def left(self) -> bool:
-        """Whether there is anything that nobody took."""
+        """Whether any steps have not been taken."""
         with self._changed:
             return bool(self._free)
 
     @property
     def rates(self) -> Mapping[str, float]:
-        """Steps a second of the devices that took part."""
+        """Steps per second of the devices that took part."""
         with self._changed:
             return dict(self._rates)
 
     @property
     def shown(self) -> Mapping[str, float]:
-        """``rates`` without those of first pieces, for which kernels were loaded and memory was made."""
+        """``rates`` without those of first pieces, which include loading kernels and allocating memory."""
         with self._changed:
             return {device: rate for device, rate in self._rates.items() if device not in self._cold}
 
     def _rounded(self, width: int) -> int:
-        """A width that is a multiple of the grain, and one of few."""
+        """A width rounded down to a multiple of the grain, and to one of a few values."""
         grains = width // self._grain
         step = 1 << max(grains.bit_length() - _STEPS.bit_length(), 0)
         return grains // step * step * self._grain
 
     def _horizon(self, device: str) -> float:
-        """Seconds in which the fastest of the other devices would finish all that is left; infinite where no rate is known."""
+        """Seconds in which the fastest other device could finish all that is left; infinite where no rate is known."""
         others = [(rate, name) for name, rate in self._rates.items() if rate and name != device]
         if not others:
             return math.inf
@@ -148,29 +149,30 @@ class Pieces:
 
     @property
     def _left(self) -> int:
-        """The steps that nobody took."""
+        """The steps that no device has taken."""
         return sum(high - low for low, high in self._free)
 
     def _undone(self, device: str) -> float:
-        """The steps that a device has under way, less those that it should have done by now."""
+        """The steps that a device holds, less those that it should have finished by now."""
         done = self._rates.get(device, 0.0) * (self._clock() - self._since.get(device, 0.0))
         return max(self._held.get(device, 0) - done, 0.0)
 
     def _late(self, device: str) -> bool:
-        """Whether even the thinnest piece would be done here after the fastest of the others could have done all; never of the fastest."""
+        """Whether even the thinnest piece would end here after the fastest other device could have done all; False for the fastest."""
         rate = self._rates.get(device, 0.0)
         low, high = self._free[-1]
         return bool(rate) and min(self._grain, high - low) / rate > self._horizon(device)
 
     def _may_take_another(self, device: str) -> bool:
-        """Whether a device that has pieces under way should take another one."""
+        """Whether a device with pieces in progress should take another one."""
         held = self._held.get(device, 0)
         return not held or not self._rates.get(device) or self._fair(device) >= self._grain
 
     def _fair(self, device: str) -> float:
-        """The steps of a device's part of what is not done, less those that it has under way."""
+        """The device's share of the unfinished steps, less the steps that it holds."""
         known_rates = [rate for rate in self._rates.values() if rate]
-        total = sum(known_rates) * len(self._rates) / len(known_rates)  # who is not known yet is taken to be like the others
+        # devices whose rate is unknown are assumed to be as fast as the others on average
+        total = sum(known_rates) * len(self._rates) / len(known_rates)
         undone = sum(map(self._undone, self._held))
         return (self._left + undone) * self._rates[device] / total - self._undone(device)
 
@@ -184,13 +186,14 @@ class Pieces:
 
 
 def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-    """When the last piece would be done, in seconds, and how long each device would be busy, at known rates in steps a second.
+    """The seconds until the last piece is done, and how long each device is busy, at known rates in steps per second.
 
-    The pieces are those that would be handed out, in a clock that only counts.
+    Simulates the scheduler with a virtual clock.
     """
     now = 0.0
     pieces = Pieces(size, period, rates, lambda: now)
-    clock = [(0.0, device, 0, 0.0) for device, rate in rates.items() if rate]  # when who finishes so many steps, begun so long before
+    # a heap of events: time, device, steps that it finishes then, seconds that they took
+    clock = [(0.0, device, 0, 0.0) for device, rate in rates.items() if rate]
     busy = dict.fromkeys(rates, 0.0)
     last = 0.0
     while clock:
@@ -209,7 +212,7 @@ def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, 
 
 
 def about_in_time(size: int, period: int, rates: Mapping[str, float]) -> float:
-    """As ``in_time`` says when the last piece would be done, for rates that differ by a few per cent; memoised, for every call asks."""
+    """The first result of ``in_time``, with the rates rounded by a few per cent and memoised, because every call asks for it."""
     rounded = tuple((name, 2.0 ** (round(_FINE * math.log2(rate)) / _FINE)) for name, rate in rates.items() if rate)
     return _known_time(size, period, rounded) * sum(rate for _, rate in rounded) / sum(rates.values()) if rounded else 0.0
 

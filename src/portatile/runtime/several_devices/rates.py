@@ -1,6 +1,5 @@
-"""The rates that devices showed when they shared problems, and seconds of whole ones; kept in a file for each device, for the next process.
-
-Transfers are included.
+"""Measured rates of devices that shared problems, and seconds of whole problems, transfers included. They are kept in a file for each
+device, so that later processes know them.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ from portatile.cache import replace_file
 from portatile.records import DeviceInfo, Problem, canonical, digest, from_json, to_json
 from portatile.store import device_key
 
-_CHANGE = 0.2  # by which a rate differs from the one before when it is stored again,
-_SELDOM = 10.0  # seconds after the file was written at least: noise may change each rate at every call
+_CHANGE = 0.2  # relative change by which a rate must differ to be written to the file again,
+_SELDOM = 10.0  # and the least seconds between two writes: noise may change each rate at every call
 _MANY = 4096  # kinds of problems in a file
-SURE = 2.0  # times that a rate was shown, from which on it excludes a device
-_WHOLE = 0  # in place of a decade, where the kind says all
-_Rates = dict[str, dict[int, float]]  # by workload and dtype, by decade of the work
+SURE = 2.0  # measurements after which a rate may exclude a device
+_WHOLE = 0  # takes the place of a decade for values that belong to a kind as a whole
+_Rates = dict[str, dict[int, float]]  # workload, dtype and place -> decade of the work -> rate
 
 _lock = threading.Lock()
 _known: dict[tuple[str, Path], _Rates] = {}
-_names: dict[int, tuple[DeviceInfo, str]] = {}  # of the files, by the record's identity: each call asks a dozen times
+_names: dict[int, tuple[DeviceInfo, str]] = {}  # by the identity of the record, since each call asks a dozen times
 _paths: dict[tuple[Path, str], Path] = {}  # by folder and name
-_written: dict[Path, float] = {}  # when each file was, by a clock that only goes on
+_written: dict[Path, float] = {}  # when each file was written, in seconds of a monotonic clock
 
 
 def of(device: DeviceInfo, problem: Problem, work: float, where: str = "", least: float = 0.0, most: float = inf) -> float | None:
-    """Work a second that the device showed for such problems: of the nearest size, where several are known; None for nothing known.
+    """The device's rate in work per second for such problems, from the nearest known size; None if unknown.
 
-    ``where``: what of the operands' place it depends on, nothing for arrays on the host.
-    ``least``, ``most``: not of smaller or larger work than this, by decades.
+    ``where``: the operands' place as it affects the rate, empty for arrays on the host. ``least``, ``most``: ignore problems of less or
+    more work than this, by decades.
     """
     with _lock:
         sizes = _rates(device).get(_kind(problem, where), {})
@@ -50,13 +49,13 @@ def of(device: DeviceInfo, problem: Problem, work: float, where: str = "", least
 
 
 def learn(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
-    """Remember a rate, and store one that has changed. What cannot be stored is known in this process only."""
+    """Keep a rate, and write it to the file if it has changed. If the file cannot be written, the rate is known in this process only."""
     with _lock:
         _store(device, _kind(problem, where), _decade(work), rate)
 
 
 def record_rate(device: DeviceInfo, problem: Problem, work: float, rate: float, where: str = "") -> None:
-    """Remember a rate that the device showed: a higher one at once, half of what it was lower than before. Counts how often."""
+    """Record a measured rate: a higher one replaces the known rate, a lower one is averaged with it. Also counts the measurements."""
     kind, times = _kind(problem, where), _kind(problem, _times(where))
     with _lock:
         before, count = (_rates(device).get(one, {}).get(_decade(work)) for one in (kind, times))
@@ -65,19 +64,19 @@ def record_rate(device: DeviceInfo, problem: Problem, work: float, rate: float, 
 
 
 def is_confirmed(device: DeviceInfo, problem: Problem, work: float, where: str = "") -> bool:
-    """Whether what is known of the device's rate for such problems is no first time, which may have been disturbed."""
+    """Whether the device's rate for such problems was measured often enough to exclude it: a single measurement may be disturbed."""
     count = of(device, problem, work, _times(where))
-    return count is None or count >= SURE  # None: it was tuned
+    return count is None or count >= SURE  # None: the rate comes from tuning
 
 
 def seconds(device: DeviceInfo, problem: Problem, what: str) -> float | None:
-    """Seconds that a whole problem of about these sizes took; ``what`` says how it was computed. None for nothing known."""
+    """Seconds that a whole problem of about these sizes took, computed as ``what`` says; None if unknown."""
     with _lock:
         return _rates(device).get(_about(problem, what), {}).get(_WHOLE)
 
 
 def record_seconds(device: DeviceInfo, problem: Problem, what: str, seconds_taken: float) -> None:
-    """Remember the seconds of a whole problem: a shorter time at once, half of what it took longer than before."""
+    """Record the seconds of a whole problem: a shorter time replaces the known one, a longer one is averaged with it."""
     before = seconds(device, problem, what)
     with _lock:
         _store(device, _about(problem, what), _WHOLE, seconds_taken if before is None else min(seconds_taken, (before + seconds_taken) / 2))
@@ -99,14 +98,14 @@ def _store(device: DeviceInfo, kind: str, place: int, value: float) -> None:
 
 
 def _about(problem: Problem, what: str) -> str:
-    """A kind of problems whose sizes differ by a fifth at most."""
+    """A kind of problems whose sizes differ by at most a fifth."""
     sizes = " ".join(f"{name}~{round(4 * math.log2(max(size, 1)))}" for name, size in problem.sizes.items())
     options = " ".join(str(value) for value in problem.options.values())
     return f"{_kind(problem, what)}: {sizes} {options}".rstrip()
 
 
 def _times(where: str) -> str:
-    """The key, in place of ``where``, under which the number of times is kept that a rate was shown."""
+    """The key, used in place of ``where``, under which the number of measurements of a rate is kept."""
     return f"times {where}".rstrip()
 
 
@@ -123,13 +122,13 @@ def _rates(device: DeviceInfo) -> _Rates:
     key = device.id, path
     if key not in _known:
         _known[key] = {}
-        with suppress(OSError, msgspec.MsgspecError, ValueError):  # there is none yet, or it is damaged: devices show their rates again
+        with suppress(OSError, msgspec.MsgspecError, ValueError):  # no file yet, or a damaged one: rates are measured again
             _known[key] = from_json(path.read_bytes(), _Rates)
     return _known[key]
 
 
 def _path(device: DeviceInfo) -> Path:
-    """A file for each piece of hardware with its driver and back end: its link counts, too."""
+    """The file of a device with its driver and back end; the physical device is included, since its link affects the rates."""
     remembered = _names.get(id(device))
     if remembered is None or remembered[0] is not device:
         name = digest(canonical([device_key(device), device.driver, device.physical_id, device.unified_memory]))

@@ -1,7 +1,7 @@
-"""A device's part of a short problem of host arrays, made ready: what a call does for it is to slice, to copy and to launch.
+"""One device's part of a short problem on host arrays, prepared: a call only slices, copies and launches.
 
-Where each operand lies on the device is settled once. Small operands lie at the beginning, and go there through pinned memory in one copy:
-copies of pageable memory a driver makes itself, one after another, and each waits for what was queued before.
+The memory layout of the operands is fixed once. Small operands lie at the beginning and are sent together, as one copy from pinned memory:
+copies from pageable memory would be staged by the driver one after another, and each would wait for all earlier work.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from portatile.runtime.one_device.scratch import Scratch, scratch
 from portatile.runtime.request import NO_SCALARS
 from portatile.workload import Cut
 
-_BLOCK = 128  # the number of the scratch memory in which operands lie; lower ones belong to other routines
-_SMALL = 1 << 18  # bytes of an operand that goes through pinned memory with the other small ones
-_ROWS = 8  # the most rows that are copied one by one where there are gaps between them
+_BLOCK = 128  # the scratch block that holds the operands; lower numbers belong to other routines
+_SMALL = 1 << 18  # bytes, below which an operand is sent from pinned memory together with the other small ones
+_ROWS = 8  # rows of a non-contiguous array that are copied one by one, at most
 
 
 class PartOperand(NamedTuple):
-    """An operand of a part: the elements from ``low`` to ``high`` of the problem's array ``at``, along rows, columns or matrices as ``how``
-    says, or all of it. They lie from byte ``offset`` on in the part's memory. ``read`` ones are sent, ``small`` ones with each other.
+    """An operand of a part: elements ``low`` to ``high`` of the problem's array number ``at``, along ``how`` (rows, columns or matrices),
+    or all of it if ``how`` is empty. It begins at byte ``offset`` of the part's memory. ``read`` operands are sent, ``small`` ones in one
+    copy.
     """
 
     at: int
@@ -45,7 +46,7 @@ class PartOperand(NamedTuple):
     small: bool
 
     def of(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Its elements in the arrays of a call."""
+        """The operand's elements in the arrays of a call."""
         array = arrays[self.at]
         if not self.how:
             return array
@@ -53,7 +54,7 @@ class PartOperand(NamedTuple):
 
 
 class _Memories(NamedTuple):
-    """The memory of a part, as long as ``blocks`` has not changed: of each operand, of the small ones together, and theirs on the host."""
+    """The memory of a part: of each operand, of all small ones, and their pinned memory on the host. Valid until ``blocks`` changes."""
 
     blocks: Scratch
     changes: int
@@ -63,14 +64,14 @@ class _Memories(NamedTuple):
 
 
 class PartPlan:
-    """The steps from ``low`` to ``high`` of a task on a device: the prepared problem, and the places of its operands."""
+    """The steps from ``low`` to ``high`` of a task on a device: the prepared problem, and the memory layout of its operands."""
 
     def __init__(self, engine: Engine, whole: Task, cut: Cut, low: int, high: int) -> None:
         self.engine, self.low, self.high = engine, low, high
         task = part(whole, cut, low, high)
         self.ready: Prepared = prepared(engine, task)
         self.output = task.output
-        self._first = cut.first  # the scalar that says where the part begins
+        self._first = cut.first  # the scalar that receives the first step of the part
         sizes = {name: nbytes(task, name) for name in task.matrices}
         small = {name for name, stored in task.matrices.items() if stored.read and 0 < sizes[name] < _SMALL}
         places = {name: at for at, name in enumerate(task.matrices)}
@@ -86,11 +87,11 @@ class PartPlan:
         self._memories: _Memories | None = None
 
     def scalars(self, given: Mapping[str, float]) -> Mapping[str, float]:
-        """The part's scalars, where the whole has these."""
+        """The scalars of the part, from those of the whole."""
         return {**given, self._first: given[self._first] + self.low} if self._first else given
 
     def memories(self) -> _Memories:
-        """The memory in which a call's operands lie, the same as in the last call where it can be. The caller holds the engine's lock."""
+        """The memory for a call's operands, reused from the last call where possible. The caller holds the engine's lock."""
         device = self.engine.device
         blocks, known = scratch(device), self._memories
         if known is not None and known.blocks is blocks and known.changes == blocks.changes:
@@ -103,7 +104,7 @@ class PartPlan:
 
 
 class ReadyPart(NamedTuple):
-    """A part, with the ``arrays`` and ``scalars`` of the whole in a call; none between calls."""
+    """A prepared part, with the ``arrays`` and ``scalars`` of the whole during a call; without them between calls."""
 
     plan: PartPlan
     arrays: tuple[NDArray[Any], ...] = ()
@@ -111,14 +112,14 @@ class ReadyPart(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many steps the device computes."""
+        """The number of steps that the device computes."""
         return self.plan.high - self.plan.low
 
 
 class BegunPart:
-    """A part whose operands are under way; ``compute`` queues kernels, and the result's way back where that is locked.
+    """A part whose operands are being sent. ``compute`` queues its kernels, and the download of the result where that is page-locked.
 
-    ``stack`` closes what the call holds until its end. The caller holds the engine's lock, and the device's context is current.
+    ``stack`` releases what the call holds. The caller holds the engine's lock, and the device's context is current.
     """
 
     def __init__(self, stack: ExitStack, taking: ReadyPart) -> None:
@@ -126,7 +127,7 @@ class BegunPart:
         self._plan, self._arrays, self._given = taking.plan, taking.arrays, taking.scalars
         device = taking.plan.engine.device
         self._queue: Queue = device.default_queue()
-        self._packed: list[NDArray[Any]] = []  # copies of operands, which live until the end
+        self._packed: list[NDArray[Any]] = []  # copies of operands, which must live until the call ends
         stack.enter_context(InFlight(taking.plan.engine.in_flight, self._queue, (taking.arrays, self._packed)))
         self._memories = taking.plan.memories()
         if taking.plan.sent:
@@ -158,7 +159,7 @@ class BegunPart:
             staging.send(self._queue, memory, row, place * row.nbytes)
 
     def compute(self) -> None:
-        """Queue the kernels, after the operands of all parts were queued."""
+        """Queue the kernels; called after the operands of all parts were queued."""
         plan = self._plan
         plan.ready.run(self._queue, self._memories.operands, plan.scalars(self._given))
         self._target = plan.operands[plan.output].of(self._arrays)
@@ -168,13 +169,13 @@ class BegunPart:
         self._queue.flush()
 
     def _fetch(self) -> bool:
-        """Queue the result's way to its place on the host, if it is page-locked; whether it is."""
+        """Queue the download of the result into the caller's array if that is page-locked; returns whether it is."""
         target, device = self._target, self._queue.device
         if not target.flags.c_contiguous and locked.crosses(device, target, back=True, rows=True):
             self._queue.fetch_rows(target, self._memory)
             return True
         rows = _rows(target)
-        crossing = [locked.crosses(device, row, back=True) for row in rows]  # no ``all`` here: each row's crossing is counted
+        crossing = [locked.crosses(device, row, back=True) for row in rows]  # no short-circuit: each call counts a transfer
         if not rows or not all(crossing):
             return False
         for place, row in enumerate(rows):
@@ -182,7 +183,7 @@ class BegunPart:
         return True
 
     def finish(self) -> None:
-        """Bring the result of a part that has ended to its place, if it is not there."""
+        """Store the result of a completed part in the caller's array, unless it was downloaded there directly."""
         ended = time.perf_counter()
         self.seconds = ended - self.began
         if self._coming:
@@ -196,7 +197,7 @@ class BegunPart:
 
 
 def _rows(array: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """The parts of an array between which there are gaps: all of it, or a few rows; none where those are many, or no rows."""
+    """The contiguous pieces of an array: the array itself, or a few rows; empty where there are many rows or they are not contiguous."""
     if array.flags.c_contiguous:
         return (array,)
     return tuple(array) if array.ndim == 2 and len(array) <= _ROWS and array[0].flags.c_contiguous else ()

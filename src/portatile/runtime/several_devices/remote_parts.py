@@ -1,7 +1,8 @@
-"""Parts of a problem whose operands lie on devices, computed by one of several: what lies there stays, and what lies elsewhere travels.
+"""Parts of a problem whose operands lie on devices, computed by one of several devices: operands that it holds stay in place, the others
+are copied to it.
 
-What every part needs whole is copied once. Of the rest two parts travel at a time, so that one is copied while the other is computed. From
-GPU to GPU of one back end the driver copies, where it can; otherwise memory goes through the host.
+Operands that every part needs whole are copied once. The others are double-buffered: one part is copied while another is computed. Between
+GPUs of one back end the driver copies where it can; otherwise the data goes through the host.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ Collected = Callable[[int, int, float], None]
 
 
 def best_cut(task: tasks.Task) -> Cut | None:
-    """The way to cut that takes rows or whole matrices of most operands: columns have to be gathered before they travel."""
+    """The cut that takes rows or whole matrices of the most operands: columns would have to be gathered before they are copied."""
     cuts = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
     return min(cuts, key=lambda cut: sum(how == "columns" for how in cut.pieces.values()), default=None)
 
 
 def resident(task: tasks.Task, cut: Cut) -> Cut:
-    """The cut with only those operands in pieces that travel so: columns of what is only read travel as a whole."""
+    """The cut with only the operands in pieces that are copied in pieces: of operands that are only read, columns are copied as a whole."""
     return replace(cut, pieces={name: how for name, how in cut.pieces.items() if how != "columns" or name == task.output})
 
 
@@ -49,15 +50,15 @@ def is_local(task: tasks.Task, device: Device) -> bool:
 
 @dataclass
 class _Lane:
-    """A queue, the memory of the parts that travel through it, and the part under way."""
+    """A queue, the memory of the parts that are copied through it, and the part in progress."""
 
     queue: Queue
     memory: dict[str, Memory] = field(default_factory=dict)
-    pending: tuple[tasks.Task, Matrix] | None = None  # and its output on this device
+    pending: tuple[tasks.Task, Matrix] | None = None  # the part and its output on this device
     steps: tuple[int, int] = (0, 0)
 
     def take(self, device: Device, name: str, nbytes: int) -> Memory:
-        """Memory of at least so many bytes for an operand; what it held is done with."""
+        """Memory of at least ``nbytes`` for an operand; its previous content is no longer needed."""
         memory = self.memory.get(name)
         if memory is None or memory.nbytes < nbytes:
             if memory is not None:
@@ -66,7 +67,7 @@ class _Lane:
         return memory
 
     def release(self) -> None:
-        with suppress(PortatileError):  # of a device that failed
+        with suppress(PortatileError):  # the device may have failed
             self.queue.finish()
         for memory in self.memory.values():
             memory.release()
@@ -75,14 +76,14 @@ class _Lane:
 
 
 class RemoteParts:
-    """One device at work on parts of a task, in a thread of its own. A context manager, which gives back what it took."""
+    """One device that computes parts of a task, in a thread of its own. A context manager, which releases its memory and queues."""
 
     def __init__(self, engine: Engine, task: tasks.Task, cut: Cut | None) -> None:
         self._engine, self._device, self._task = engine, engine.device, task
         self._pieces = {} if cut is None else resident(task, cut).pieces
         self._cut = cut
         self._whole: dict[str, Matrix] = {}
-        self._elsewhere: dict[Device, _Lane] = {}  # a queue on each of the devices where operands lie, and memory to gather them in
+        self._elsewhere: dict[Device, _Lane] = {}  # for each device that holds operands, a queue and memory to gather them in
         self._lanes: list[_Lane] = []
         self._since = 0.0
 
@@ -96,7 +97,7 @@ class RemoteParts:
             stored.array.memory.release()
 
     def run(self, pieces: Pieces, most: int, collected: Collected) -> None:
-        """Take part after part, of at most ``most`` steps, until none is left. What is not collected when it raises is handed back."""
+        """Take part after part, of at most ``most`` steps, until none is left. If it raises, uncollected parts are given back."""
         assert self._cut is not None
         name = self._device.info.id
         taken: list[tuple[int, int]] = []
@@ -120,24 +121,24 @@ class RemoteParts:
         except BaseException:
             output = self._task.matrices[self._task.output]
             if taken and output.read and output.array.memory.device is self._device:
-                pieces.stop()  # nobody knows what is left of the values that a part began with
+                pieces.stop()  # the initial values of the part's output may be overwritten
             for piece in taken:
                 pieces.give_back(*piece)
             raise
 
     def whole(self) -> None:
-        """Compute all of the task here."""
+        """Compute the whole task here."""
         self._lanes = [_Lane(self._device.queue())]
         self._begin(self._lanes[0], self._task)
         self._collect(self._lanes[0], lambda low, high, seconds: None)
 
     def _begin(self, lane: _Lane, part: tasks.Task) -> None:
-        """Bring what a part needs, and queue it."""
+        """Copy the operands of a part here, and queue its kernels."""
         placed = {name: self._placed(lane, name, stored, part) for name, stored in part.matrices.items()}
         began = time.perf_counter()
         prepared = self._prepared(part, placed)
         self._since += time.perf_counter() - began
-        kernels = self._device.default_queue()  # whose workspace is kept from call to call
+        kernels = self._device.default_queue()  # its workspace is kept from call to call
         with self._engine.lock:
             kernels.follow(lane.queue)
             prepared.run(kernels, {name: stored.array.memory for name, stored in placed.items()}, part.scalars)
@@ -151,7 +152,7 @@ class RemoteParts:
         return self._engine.prepare(workload.problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout))
 
     def _collect(self, lane: _Lane, collected: Collected) -> None:
-        """Wait for a part, and copy its result to its place."""
+        """Wait for a part, and copy its result to where it belongs."""
         assert lane.pending is not None
         (part, result), lane.pending = lane.pending, None
         target = part.matrices[part.output]
@@ -163,7 +164,7 @@ class RemoteParts:
         self._since = now
 
     def _placed(self, lane: _Lane, name: str, stored: Matrix, part: tasks.Task) -> Matrix:
-        """A part's operand on this device: where it lies, or a copy."""
+        """A part's operand on this device: in place, or a copy."""
         if stored.array.memory.device is self._device:
             return stored
         if name not in self._pieces and name != part.output:
@@ -174,7 +175,7 @@ class RemoteParts:
         return copy
 
     def _shared(self, lane: _Lane, name: str, stored: Matrix) -> Matrix:
-        """An operand that is copied once, as it lies: a part's view of it."""
+        """A part's view of an operand that is copied once, with its memory layout unchanged."""
         matrix = self._task.matrices[name]
         if name not in self._whole:
             began, nbytes = time.perf_counter(), matrix.extent * matrix.array.dtype.itemsize
@@ -183,12 +184,12 @@ class RemoteParts:
             if matrix.read and nbytes:
                 self._carry(lane.queue, memory, 0, matrix, nbytes)
                 lane.queue.finish()  # the other lane reads it too
-            self._since += time.perf_counter() - began  # it says nothing of a part's rate
+            self._since += time.perf_counter() - began  # excluded from the part's time, which gives its rate
         whole = self._whole[name]
         return stored._replace(array=whole.array, offset=stored.offset - matrix.offset, alignment=whole.alignment)
 
     def _fetch(self, copy: Matrix, stored: Matrix, lane: _Lane) -> None:
-        """Fill a packed copy; rows that lie apart are gathered first."""
+        """Fill a packed copy; non-contiguous rows are gathered first."""
         if stored.packed:
             self._carry(lane.queue, copy.array.memory, 0, stored, _nbytes(stored))
             return
@@ -197,10 +198,10 @@ class RemoteParts:
         _copy(other.queue, gathered, stored)
         other.queue.finish()
         self._carry(lane.queue, copy.array.memory, 0, gathered, _nbytes(stored))
-        lane.queue.finish()  # what was gathered may be written again
+        lane.queue.finish()  # so that the gather buffer may be overwritten
 
     def _send(self, target: Matrix, result: Matrix, lane: _Lane) -> None:
-        """Bring a result, which is finished, to the device that it belongs to; rows that lie apart are spread there."""
+        """Copy a completed result to the device that it belongs to; rows with gaps between them are scattered there."""
         other, nbytes = self._at(target), _nbytes(target)
         if not nbytes:
             return
@@ -213,7 +214,7 @@ class RemoteParts:
         other.queue.finish()
 
     def _carry(self, queue: Queue, memory: Memory, offset: int, stored: Matrix, nbytes: int) -> None:
-        """Copy bytes from where a matrix begins on its device, which is finished, to this one; does not wait."""
+        """Copy bytes from the beginning of a complete matrix on its device to this device; does not wait."""
         _between(_Place(queue, memory, offset), _Place(self._at(stored).queue, stored.array.memory, _first(stored)), nbytes)
 
     def _at(self, stored: Matrix) -> _Lane:
@@ -224,7 +225,7 @@ class RemoteParts:
 
 
 def described(stored: Matrix) -> Matrix:
-    """The matrix with the stride that its array has; a piece's rows may lie further apart than the whole's packed ones."""
+    """The matrix with the actual stride of its array: the rows of a piece may lie further apart than the packed rows of the whole."""
     array = stored.array
     if array.size == 0 or stored.number > 1:
         return stored
@@ -234,13 +235,13 @@ def described(stored: Matrix) -> Matrix:
 
 
 def layout_of(stored: Matrix, packed: Layout) -> Layout:
-    """How a part of an operand lies in memory; one matrix of a stack is a stack too."""
+    """The memory layout of a part of an operand; a single matrix of a stack counts as a stack, too."""
     strides = (stored.step, stored.stride, 1) if len(packed.strides) > len(stored.layout.strides) else stored.layout.strides
     return Layout(strides, stored.offset, stored.alignment)
 
 
 class _Place(NamedTuple):
-    """A place in a device's memory, from byte ``offset`` on, and a queue that reaches it."""
+    """A place in a device's memory, from byte ``offset`` on, and a queue of that device."""
 
     queue: Queue
     memory: Memory
@@ -248,7 +249,7 @@ class _Place(NamedTuple):
 
 
 def _between(target: _Place, source: _Place, nbytes: int) -> None:
-    """Copy between devices: by the driver, or through the host. Does not wait for the last copy."""
+    """Copy between devices, by the driver or through the host. Does not wait for the last copy."""
     if target.queue.receive(target.memory, source.memory, nbytes, target.offset, source.offset):
         return
     crossing = np.empty(nbytes, np.uint8)
@@ -257,7 +258,7 @@ def _between(target: _Place, source: _Place, nbytes: int) -> None:
 
 
 def _copy(queue: Queue, target: Matrix, source: Matrix) -> None:
-    """Copy a matrix, or stack, to one that lies otherwise on the same device."""
+    """Copy a matrix or stack to one with another layout on the same device."""
     size = target.array.dtype.itemsize
     for number in range(target.number):
         target_start, source_start = (_first(matrix) + number * matrix.step * size for matrix in (target, source))
@@ -270,7 +271,7 @@ def _nbytes(stored: Matrix) -> int:
 
 
 def _first(stored: Matrix) -> int:
-    """The byte of its memory at which a matrix begins."""
+    """The byte offset of a matrix in its memory."""
     return int(stored.offset * stored.array.dtype.itemsize)
 
 
@@ -279,7 +280,7 @@ def _over(memory: Memory, like: Matrix) -> Buffer:
 
 
 def _packed(like: Matrix, memory: Memory) -> Matrix:
-    """A matrix or stack of the same shape with nothing between its elements, from the beginning of memory."""
+    """A matrix or stack of the same shape, packed at the beginning of ``memory``."""
     array = _over(memory, like)
     step = like.rows * like.columns if like.number > 1 or like.step else 0
     return like._replace(array=array, stride=max(like.columns, 1), offset=0, alignment=alignment(array), step=step)

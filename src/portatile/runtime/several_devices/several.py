@@ -1,8 +1,8 @@
-"""One computation over several devices: cut where its workload may be cut, handed out piece by piece by the rate that each device shows.
+"""One computation on several devices: cut where its workload allows, and scheduled dynamically by the measured rate of each device.
 
-Each device computes in a thread of its own. A device takes a piece in proportion to its rate, transfers included, and less towards the
-end, so that nobody waits long. A device that fails hands its pieces to the others. Elements are computed by the configuration of the
-device that they fall to, so the bits may differ from a single device's within the workload's bound.
+Each device computes in its own thread. It takes pieces in proportion to its rate, transfers included, and smaller ones towards the end, so
+that no device waits long for the last piece. The pieces of a device that fails go to the others. Each device computes with its own
+configuration, so results may differ in their bits from those of a single device, within the workload's error bound.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], 
 
 @dataclass
 class _Worker:
-    """One device at work on its version of the task, which has the configuration that is best there."""
+    """One device that computes pieces of the task, in the configuration that is best there."""
 
     engine: Engine
     task: tasks.Task
@@ -53,11 +53,11 @@ class _Worker:
 
     @property
     def where(self) -> str:
-        """The place of the operands, as far as a rate depends on it."""
+        """The place of the operands, as it affects the device's rate."""
         return forecast.where(self.task.matrices, self.engine.device)
 
     def run(self, pieces: Pieces, start: Start) -> None:
-        """Take piece after piece until nothing is left. Raises the device's exception, after handing back unfinished pieces."""
+        """Take piece after piece until nothing is left. Raises the device's exception, after giving back unfinished pieces."""
         if self.task.matrices[self.task.output].on_device:
             with RemoteParts(self.engine, self.task, self.cut) as parts:
                 parts.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
@@ -70,12 +70,12 @@ class _Worker:
             self._through_slabs(pieces)
 
     def _in_place(self, pieces: Pieces, start: Start) -> None:
-        """Compute pieces whose operands the device reaches in place."""
+        """Compute pieces whose operands the device accesses in place."""
         while (piece := pieces.take(self.share.device, self.most)) is not None:
             try:
                 part = tasks.part(self.task, self.cut, *piece)
                 output = part.matrices[part.output]
-                kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
+                kept = np.array(output.array) if output.read else None  # a failing device may have overwritten a part of it
                 matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
                 matrices = {name: described(stored) for name, stored in matrices.items()}
                 layout = {name: layout_of(stored, part.problem.layout[name]) for name, stored in matrices.items()}
@@ -91,15 +91,15 @@ class _Worker:
             self._count(pieces, piece, time.perf_counter() - began)
 
     def _through_slabs(self, pieces: Pieces) -> None:
-        """Compute pieces whose operands are copied over the link, two at a time.
+        """Compute pieces whose operands are transferred over the link, two at a time.
 
-        The pipeline holds the engine's lock, so in it nothing is waited for that another device does: that one's thread may wait for its
-        own lock, which a call of another thread holds that waits for this one.
+        The pipeline holds the engine's lock, so it must not wait for another device: that device's thread may be waiting for its own
+        engine's lock, whose holder waits for this one.
         """
         taken: list[tuple[int, int]] = []
 
         def ranges() -> Iterator[tuple[int, int] | None]:
-            """What is taken, then what is free; while pieces are under way and nothing is free they are collected."""
+            """The pieces as they become free; None while pieces are in progress and no piece is free, so that a result is collected."""
             yield taken[0]
             while (piece := pieces.take(self.share.device, self.most, wait=False)) is not None or taken:
                 if piece is not None:
@@ -130,7 +130,7 @@ class _Worker:
 def expected(devices: Sequence[Device], problem: Problem) -> Split:
     """How these devices would share a problem, or which of them would compute it alone because that is expected to be faster.
 
-    ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
+    ``Split.note`` names devices of unknown rate; each of them is given a small piece first.
     """
     if len(devices) == 1:
         return Split(problem, "", 0.0, (), f"{devices[0].info.id} is the only device; it computes {problem.workload} alone", True)
@@ -147,9 +147,9 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
 def expected_split(
     prediction: Forecast, problem: Problem, steps: tuple[str, int, int], known: Mapping[str, float], left_out: str = ""
 ) -> Split:
-    """The split that a forecast says. ``steps``: the size that is cut, its steps, and of how many a piece is a multiple.
+    """The split that a forecast implies. ``steps``: the size that is cut, its number of steps, and the multiple of which pieces are made.
 
-    ``known``: the rate of each device, in steps a second; 0 for nothing known. ``left_out``: who takes no part, and why.
+    ``known``: the rate of each device in steps per second, 0 if unknown. ``left_out``: which devices take no part, and why.
     """
     name, size, period = steps
     if prediction.quickest:
@@ -164,20 +164,20 @@ def expected_split(
 
 
 def _of_one(prediction: Forecast, problem: Problem, steps: int) -> Split:
-    """The split, of a problem of so many steps, that is none: the quickest computes it alone."""
+    """The degenerate split of a problem with ``steps`` steps: the quickest device computes it alone."""
     seconds = prediction.alone[prediction.quickest].seconds
     return Split(problem, "", seconds, (Share(prediction.quickest, steps, 1, seconds),), prediction.why, True, forecast=prediction)
 
 
 def _work(problem: Problem, cut: Cut) -> float:
-    """Flops of one step of the size that is cut; 1 where the workload counts none."""
+    """Flops per step of the size that is cut; 1 where the workload does not count flops."""
     return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
 
 
 class ShareForecast(NamedTuple):
-    """A problem where its operands lie, and what is expected of the devices that are to compute it: of those ``named`` who do enough.
+    """A problem, the devices that should compute it (those of ``named`` whose share is large enough), and their forecast.
 
-    ``key`` is of calls of its kind.
+    ``key`` identifies calls of the same kind.
     """
 
     named: Sequence[Device]
@@ -189,18 +189,18 @@ class ShareForecast(NamedTuple):
 
 
 Participants = tuple[Sequence[Device], str]
-"""The devices that do enough of a problem to take part, and a line of the others."""
+"""The devices whose share of a problem is large enough to take part, and a note on the others."""
 
 
 def participants(named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix]) -> Participants:
-    """The devices of several that take part."""
+    """The devices of ``named`` that take part."""
     return (named, "") if len(named) <= FEWEST else forecast.worthwhile(named, forecast.shared(named, problem, matrices))
 
 
 def share_forecast(
     named: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], known: Participants | None = None
 ) -> ShareForecast:
-    """What ``device_alone`` and ``perform`` need to know. ``known``: who takes part in the same problem of another type."""
+    """What ``device_alone`` and ``perform`` need to know. ``known``: the participants in the same problem with another precision."""
     before, left_out = known or (named, "")
     devices, note = participants(before, problem, matrices)
     task = forecast.shared(devices, problem, matrices)
@@ -209,11 +209,11 @@ def share_forecast(
 
 
 def perform(what: ShareForecast, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> Split:
-    """Compute a problem by all of its devices; returns when the output, the last of ``matrices``, is there.
+    """Compute a problem on all of its devices; returns when the output, the last of ``matrices``, is complete.
 
-    The arrays all lie on the host, or all on devices, where what writes them has finished. Where a problem cannot be cut or is too small,
-    the first device computes it alone, or the one where the output lies, and ``Split.note`` says so. Warns of a device that fails and goes
-    on with the others; raises what the last one raised where all fail.
+    The arrays lie either all on the host or all on devices, where all work on them has finished. A problem that cannot be cut or is too
+    small is computed by the first device alone, or by the one that holds the output, and ``Split.note`` says so. Warns of a device that
+    fails, and continues with the others; raises the last device's exception where all fail.
     """
     named, devices, task, prediction, left_out, _ = what
     if len(devices) == 1:
@@ -228,7 +228,7 @@ def perform(what: ShareForecast, matrices: Mapping[str, Matrix], scalars: Mappin
 
 
 def device_alone(what: ShareForecast) -> str:
-    """The device that computes a problem alone from now on where its operands lie; "" where that is not settled."""
+    """The device that should compute a problem alone from now on, where its operands lie; "" where that is not settled."""
     named, _, task, prediction, *_ = what
     if not prediction.decided or task.places[prediction.quickest] == forecast.REMOTE:
         return ""
@@ -272,7 +272,7 @@ def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note:
 
 
 def _known(worker: _Worker, problem: Problem, prediction: Forecast) -> float:
-    """Flops a second that a device showed where the operands lie, in pieces or alone; 0 for nothing known."""
+    """The rate of a device with the operands where they lie, in flops per second, from pieces or alone; 0 if unknown."""
     shown, alone = forecast.known(worker.engine, problem, worker.where), prediction.alone.get(worker.share.device)
     if shown or alone is None or not alone.measured:
         return shown
@@ -280,17 +280,18 @@ def _known(worker: _Worker, problem: Problem, prediction: Forecast) -> float:
 
 
 def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
-    """Compute a short problem in one part for each; the steps a second of each, none where it has to be handed out in pieces."""
+    """Compute a short problem in one part per device; returns their steps per second, or nothing if it must be handed out in pieces."""
     devices = [(worker.engine, worker.task, worker.cut) for worker in workers]
     rates = [known[one.share.device] for one in workers]
     if len({(device_key(one.engine.device.info), one.where) for one in workers}) == 1 and all(rates):
-        rates = [sum(rates) / len(rates)] * len(rates)  # what the first pieces showed differs by chance; later calls correct it
+        # the first pieces of equal devices differ only by chance; later calls correct the rates
+        rates = [sum(rates) / len(rates)] * len(rates)
     parts = at_once.shares(devices, rates, what.key)
     if not parts:
         return {}
     try:
         taken = at_once.run(parts)
-    except (DeviceError, LaunchError, MemoryError):  # who fails again is left out then
+    except (DeviceError, LaunchError, MemoryError):  # a device that fails again in ``_by_pieces`` is excluded there
         return {}
     for worker, one, took in zip(workers, parts, taken, strict=True):
         worker.share.steps, worker.share.pieces, worker.share.seconds = one.steps, 1, took.seconds
@@ -300,7 +301,7 @@ def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str
 
 
 def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer:
-    """A callback that keeps the split of each call that is computed in the parts of an earlier one."""
+    """A callback that records the split of each call that is computed in the parts of an earlier one."""
     place, crossed = splits.name(what.task.problem, what.named), tasks.crossing(task, cut, 1.0, len(what.devices))
 
     def tell(parts: Sequence[ReadyPart], took: Sequence[at_once.PartTime], seconds: float) -> None:
@@ -316,7 +317,7 @@ def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer
 
 
 def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:
-    """Compute all pieces; the steps a second that each shows who does not fail."""
+    """Compute all pieces; returns the steps per second of the devices that did not fail."""
     lie = [stored.array.memory.device for stored in workers[0].task.matrices.values() if stored.on_device]
     devices = [worker.engine.device for worker in workers] + lie
     with Broadcast() as common:
@@ -331,7 +332,7 @@ def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict
 def _workers(
     devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]
 ) -> tuple[list[_Worker], str]:
-    """Those of the devices that can take part, and why others do not."""
+    """The devices that can take part, and why the others cannot."""
     workers: list[_Worker] = []
     notes: list[str] = []
     cut: Cut | None = None
@@ -358,7 +359,7 @@ def _workers(
 
 
 def _cut(task: tasks.Task, devices: Sequence[Device], like: Cut | None) -> Cut | None:
-    """The way to cut a task, along the same size as others are; None where there is none."""
+    """The way to cut a task, along the same size as other devices do (``like``); None where there is none."""
     if like is None and task.matrices[task.output].on_device:
         return best_cut(task)
     if not task.cuts:
@@ -369,9 +370,10 @@ def _cut(task: tasks.Task, devices: Sequence[Device], like: Cut | None) -> Cut |
 
 
 def preferred(cuts: Sequence[Cut], sizes: Mapping[str, int], devices: Sequence[Device]) -> Cut | None:
-    """The way to cut a problem of host arrays for these devices, of ``cuts`` in the order of the bytes that they leave whole.
+    """The way to cut a problem of host arrays for these devices. ``cuts``: the one that leaves the fewest bytes whole comes first.
 
-    Devices that copy to each other bring what is whole from the host but once, so what is cut may as well be rows: columns travel slower.
+    Devices that copy to each other read from the host only once what all of them need whole. They are given rows, which are contiguous, where
+    there are enough: strided copies of columns are slower.
     """
     possible = [cut for cut in cuts if sizes[cut.size] > 1]
     if all(one.exchanges(other) for one, other in pairwise(devices)):
@@ -381,7 +383,7 @@ def preferred(cuts: Sequence[Cut], sizes: Mapping[str, int], devices: Sequence[D
 
 
 def _most(engine: Engine, task: tasks.Task, cut: Cut, devices: int) -> int:
-    """The steps of the largest piece that one of several devices has the memory for, or that hides its transfers."""
+    """The steps of the largest piece that fits into the device's memory and hides its transfers, where ``devices`` share the problem."""
     device, on_device = engine.device, task.matrices[task.output].on_device
     if is_local(task, device) if on_device else device.info.unified_memory:
         return int(task.problem.sizes[cut.size])
@@ -392,7 +394,7 @@ def _most(engine: Engine, task: tasks.Task, cut: Cut, devices: int) -> int:
 
 
 def _first(devices: Sequence[Device], matrices: Mapping[str, Matrix]) -> Device:
-    """The device for a problem that is not shared: the one where the output lies, else the first that was named."""
+    """The device for a problem that is not shared: the one that holds the output, else the first named one."""
     *_, output = matrices.values()
     return output.array.memory.device if output.on_device else devices[0]
 

@@ -1,4 +1,4 @@
-"""How problems were computed by several devices, and how they are expected to be: who did how much, and the latest of each problem."""
+"""How problems were computed by several devices, or are expected to be: the share of each device, and the latest split of each problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portatile.runtime.several_devices.expected import Forecast
 
 @dataclass
 class Share:
-    """What one device did: steps of the size that was cut, in how many pieces, and the seconds in which it was busy."""
+    """What one device did: its steps of the size that was cut, in how many pieces, and the seconds in which it was busy."""
 
     device: str
     steps: int = 0
@@ -23,18 +23,18 @@ class Share:
 
     @property
     def rate(self) -> float:
-        """Steps a second while busy; 0 where it did nothing."""
+        """Steps per second while busy; 0 where it did nothing."""
         return self.steps / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Split:
-    """How a problem was computed by several devices: along which size, who did how much, and the seconds of all.
+    """How a problem was computed by several devices: the size that was cut, the share of each device, and the seconds of the whole.
 
-    ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was expected of a split that has run; 0
-    where somebody's rate was not known. One that is ``expected`` has not run: its shares follow from the rates that
-    the devices showed before, or with what was tuned for them. ``forecast`` is what all of them and each alone were expected to take.
-    ``crossed``: bytes between host arrays and devices with memory of their own, either way.
+    ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was predicted for a split that has run;
+    0 where a rate was unknown. An ``expected`` split has not run: its shares follow from the rates that the devices showed earlier, or from
+    their tuning. ``forecast`` has the expected times of all devices together and of each alone. ``crossed``: bytes transferred in either
+    direction between host arrays and devices with their own memory.
     """
 
     problem: Problem
@@ -49,7 +49,7 @@ class Split:
 
     @property
     def efficiency(self) -> float:
-        """The work done over what the devices would have done in these seconds at the rates that they showed: 1 if nobody waited."""
+        """The work done, divided by the work that the devices could have done in these seconds at their rates: 1 if no device waited."""
         possible = self.seconds * sum(share.rate for share in self.shares)
         return sum(share.steps for share in self.shares) / possible if possible else 0.0
 
@@ -81,13 +81,13 @@ def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
 
 
 def keep(devices: Sequence[Device], split: Split) -> Split:
-    """Remember a split as the latest of its problem."""
+    """Record a split as the latest of its problem."""
     _keep(name(split.problem, devices), split)
     return split
 
 
 def keep_lazily(place: Name, make: Callable[[], Split]) -> None:
-    """Remember what ``make`` would give, when somebody asks for it, as the latest split of a problem."""
+    """Record a split as the latest of its problem; ``make`` builds it when it is asked for."""
     _keep(place, make)
 
 
@@ -97,12 +97,12 @@ def latest() -> Split | None:
 
 
 def name(problem: Problem, devices: Sequence[Device]) -> Name:
-    """What the latest split of a problem by these devices is kept under."""
+    """The key of the latest split of a problem by these devices."""
     return replace(problem, layout={}).key, tuple(device.info.id for device in devices)
 
 
 def _keep(place: Name, split: Split | Callable[[], Split]) -> None:
-    _last.pop(place, None)  # the latest comes last
+    _last.pop(place, None)  # keeps the latest last
     if len(_last) >= _MOST:
         _last.pop(next(iter(_last)), None)
     _last[place] = split

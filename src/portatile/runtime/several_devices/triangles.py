@@ -1,4 +1,4 @@
-"""A triangle of host memory shared by several devices: its rows in parts of equal area, each a product and a smaller triangle."""
+"""A triangle in host memory shared by several devices: its rows in parts of equal area, each a product and a smaller triangle."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from portatile.workload import CONJUGATE, Cut, Member
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, Any]], None]
 PARTS = 32
-"""Parts of a triangle at most."""
+"""The number of parts of a triangle, at most."""
 _OPERANDS = 3  # copies of a part's rows that a device may hold at once
 
 
 def cut(task: Task) -> Cut | None:
-    """The size along which a triangle is shared, in as many steps of equal area; None for what is no triangle, or lies on devices."""
+    """The size along which a triangle is shared, in steps of equal area; None for an output that is no triangle or lies on a device."""
     return None if any(stored.on_device for stored in task.matrices.values()) else cut_of(task.problem)
 
 
 def cut_of(problem: Problem) -> Cut | None:
-    """The size along which a problem's output is shared if it is a triangle whose rows may be computed by themselves; else None."""
+    """The size along which a problem is shared if its output is a triangle whose rows can be computed independently; else None."""
     workload = workloads.get(problem.workload)
     size = workload.triangle
     if not size or problem.sizes[size] < 2 or not workload.members(problem, 0, 1):
@@ -41,12 +41,12 @@ def cut_of(problem: Problem) -> Cut | None:
 
 
 def period(n: int) -> int:
-    """The steps that a part has at least: every part is a problem of its own shape, to be made ready for itself."""
+    """The least steps of a part: every part is a problem of its own shape, which has to be prepared."""
     return -(-n // PARTS)
 
 
 def most(engine: Engine, task: Task, cut: Cut) -> int:
-    """The steps of the largest part that fits the memory of a device which has its own, beside the operands that are only read."""
+    """The steps of the largest part that fits into a device's own memory, beside the operands that are only read."""
     n, limit = task.problem.sizes[cut.size], memory_limit.limit_of(engine.device) or engine.device.info.global_memory
     nbytes = {name: stored.extent * stored.array.itemsize for name, stored in task.matrices.items()}
     row = max(nbytes.pop(task.output) // n, 1)
@@ -57,7 +57,7 @@ def most(engine: Engine, task: Task, cut: Cut) -> int:
 
 
 def rows(n: int, low: int, high: int, upper: bool) -> tuple[int, int]:
-    """The rows of a triangle of order ``n`` that belong to the steps ``low`` to ``high`` of ``n``, in whole tiles where there are many."""
+    """The rows of a triangle of order ``n`` for steps ``low`` to ``high`` of ``n`` equal areas, in whole tiles where there are many."""
     grain = GRAIN if n > GRAIN * GRAIN else 1
 
     def row(step: int) -> int:
@@ -71,7 +71,7 @@ def rows(n: int, low: int, high: int, upper: bool) -> tuple[int, int]:
 
 @dataclass
 class TriangleParts:
-    """One device at work on parts of a triangle. A context manager, which gives back what it took."""
+    """One device that computes parts of a triangle. A context manager, which releases its copies of operands."""
 
     engine: Engine
     task: Task
@@ -89,7 +89,7 @@ class TriangleParts:
             buffer.release()
 
     def run(self, pieces: Pieces, most: int, collected: Callable[[int, int, float], None]) -> None:
-        """Take part after part until none is left; one that is not finished is handed back, with the values that it began with."""
+        """Take part after part until none is left; an unfinished part is given back, with its output's initial values restored."""
         n, upper = len(self.task.matrices[self.task.output].array), self.task.problem.options["uplo"] == "U"
         output = self.task.matrices[self.task.output].array
         while (piece := pieces.take(self.engine.device.info.id, most)) is not None:
@@ -106,7 +106,7 @@ class TriangleParts:
             collected(*piece, time.perf_counter() - began)
 
     def _compute(self, member: Member) -> float:
-        """Compute one of a part's problems; gives the seconds that making it ready took."""
+        """Compute one of a part's problems; returns the seconds that preparing it took."""
         matrices = {name: self._part(*what) for name, what in member.operands.items()}
         began = time.perf_counter()
         layout = {name: stored.layout for name, stored in matrices.items()}
@@ -123,7 +123,7 @@ class TriangleParts:
         return factor.conjugate() if value.endswith(CONJUGATE) else factor
 
     def _part(self, name: str, down: tuple[int, int], along: tuple[int, int]) -> Matrix:
-        """Some rows and columns of a stored operand, in the device's own copy where it has one."""
+        """Some rows and columns of a stored operand, in the device's own copy where there is one."""
         stored = self.task.matrices[name]
         height, width = down[1] - down[0], along[1] - along[0]
         if name in self._own:
