@@ -54,7 +54,7 @@ def inside(name: str, tables: list[Table]) -> str:
     if not chosen and "*" not in name:  # of a pattern there may be none
         raise KeyError(f"no recorded result gives the table {name}")
     several = "*" in name
-    return "\n".join(f"## {table.title}\n\n{table.text}" if several else table.text for table in chosen)
+    return "\n".join(f"### {table.title}\n\n{table.text}" if several else table.text for table in chosen)
 
 
 def uses(tables: list[Table]) -> dict[str, dict[str, object]]:

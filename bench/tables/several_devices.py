@@ -1,4 +1,4 @@
-"""Computations by several devices: together and each alone, by where the data begins; copies between devices; searches on two GPUs."""
+"""Routines on several devices together and on each alone, by where the data is; copies between devices; searches on two GPUs."""
 
 from __future__ import annotations
 
@@ -20,27 +20,34 @@ _BEGINS = {
     "halves": "a half on each GPU",
     "b on the last GPU": "A on one GPU, B on the other",
 }
-_CROSSED = re.compile(r"([\d.e+]+) GB crossed the links")  # in what a call says of itself
+_CROSSED = re.compile(r"([\d.e+]+) GB crossed the links")  # in the explanation of a call
 _PAIR = 2  # GPUs of the picture
-_LEAST = 3  # samples of a way; of one with fewer the time had run out before it was ready
+_LEAST = 3  # samples; a way with fewer was cut off when the time ran out
 
 
 _CASES = (
-    "",
-    "data",
+    "routine, where the data is",
     "one GPU, ms",
     "CPU, ms",
-    "GPUs, ms",
-    "over one",
-    "of their sum",
+    "all GPUs, ms",
+    "speed-up",
+    "share of the sum",
     "links alone, ms",
-    "and CPU, ms",
-    "over one",
-    "of their sum",
-    "devices",
+    "GPUs and CPU, ms",
+    "speed-up",
+    "share of the sum",
     "commit",
 )
-_HALVES = ("", "whole, ms", "a half alone, ms", "both halves, ms", "whole over a half", "whole over both", "added, us", "devices", "commit")
+_HALVES = (
+    "routine and devices",
+    "whole, ms",
+    "one half alone, ms",
+    "both halves, ms",
+    "whole / one half",
+    "whole / both halves",
+    "added by the second call, us",
+    "commit",
+)
 _PART = "device, a part on "
 _SEARCHES = (
     "searches on",
@@ -62,18 +69,25 @@ def from_results(folder: Path) -> Iterator[Table | Picture]:
     found = runs("several_devices", folder)
     if found:
         yield Picture("several-devices.svg", svg.document([_chart(found)]))
-        yield from (_cases(found), _halves(found), _copies(found), _all_links(found), _searches(found))
+        yield from _cases(found)
+        yield from (_halves(found), _copies(found), _all_links(found), _searches(found))
 
 
-def _cases(found: Sequence[Run]) -> Table:
+def _cases(found: Sequence[Run]) -> Iterator[Table]:
+    """A table for each set of devices of one host."""
     newest = {(case["case"], *_host(run)): (run, case["ways"]) for run in found for case in run.document["cases"]}
     links = _both_ways(found)
-    rows = [row for (case, *_), (run, ways) in newest.items() for row in _rows(run, case, ways, links)]
-    return Table("several-devices", markdown(_CASES, rows, numbers=False), frozenset(run.file for run, _ in newest.values()))
+    machines: dict[str, list[tuple[Run, str, Any]]] = {}
+    for (case, *_), (run, ways) in newest.items():
+        machines.setdefault(_machine(run), []).append((run, case, ways))
+    for machine, listed in machines.items():
+        rows = [row for run, case, ways in listed for row in _rows(run, case, ways, links)]
+        name = f"several-devices-on-{'-'.join(re.findall(r'[a-z0-9]+', machine.lower()))}"
+        yield Table(name, markdown(_CASES, rows), frozenset(run.file for run, *_ in listed), machine)
 
 
 def _chart(found: Sequence[Run]) -> BarChart:
-    """How many times faster two GPUs are than one: a half on each, from the host, and at most by what their links carry."""
+    """The speed-up of two GPUs over one: with half of the data on each, with data on the host, and at most by the rate of their links."""
     pairs = [run for run in found if len([one for one in run.document["devices"] if one["id"].startswith("cuda:")]) == _PAIR]
     newest: dict[str, tuple[Run, Mapping[str, Any]]] = {}
     for run in pairs:
@@ -87,10 +101,10 @@ def _chart(found: Sequence[Run]) -> BarChart:
         most = min(alone["host"] / (float(bound) / 1e3), float(_PAIR)) if bound else None
         groups.append(case)
         values.append((halves, alone["host"] / median(ways["host, GPUs"]["seconds"]), most))
-    caption = "Two GPUs over one. What begins on the host crosses the links of both: the last bar is what these allow at most, or two."
-    series = "a half on each GPU", "from the host", "from the host at most"
+    caption = "Data on the host crosses the links of both GPUs. The last bar is the highest speed-up that the links allow, at most 2."
+    series = "half of the data on each GPU", "data on the host", "limit for data on the host"
     names = dict.fromkeys(re.sub(r"NVIDIA | \d+GB.*", "", run.document["devices"][0]["name"]) for run, _ in newest.values())
-    return BarChart(f"Two GPUs over one: {', '.join(names)}", caption, "speed-up", "", tuple(groups), series, tuple(values))
+    return BarChart(f"Speed-up of two GPUs over one: {', '.join(names)}", caption, "speed-up", "", tuple(groups), series, tuple(values))
 
 
 def _enough(ways: Mapping[str, Any], name: str) -> bool:
@@ -99,7 +113,7 @@ def _enough(ways: Mapping[str, Any], name: str) -> bool:
 
 
 def _halves(found: Sequence[Run]) -> Table:
-    """What a half takes alone, the slower one of both, and what the other GPU and the second call add to it."""
+    """The time of one half alone (of the slower GPU), of both at once, and how much the second call adds."""
     every = [(run, case["case"], case["ways"]) for run in found for case in run.document["cases"]]
     whole_runs = [one for one in every if any(way.startswith(_PART) for way in one[2]) and "device, halves" in one[2]]
     newest = {(name, *_host(run)): (run, name, ways) for run, name, ways in whole_runs}
@@ -110,8 +124,8 @@ def _halves(found: Sequence[Run]) -> Table:
         both = median(ways["device, halves"]["seconds"])
         times = [_ms(1 / one) for one in (whole, half, both)]
         added = f"{1e6 * (both - half):.0f}"
-        rows.append([name, *times, f"{whole / half:.2f}", f"{whole / both:.2f}", added, _machine(run), run.commit])
-    return Table("several-devices-halves", markdown(_HALVES, rows, numbers=False), frozenset(run.file for run, *_ in newest.values()))
+        rows.append([f"{name}, {_machine(run)}", *times, f"{whole / half:.2f}", f"{whole / both:.2f}", added, run.commit])
+    return Table("several-devices-halves", markdown(_HALVES, rows), frozenset(run.file for run, *_ in newest.values()))
 
 
 def _copies(found: Sequence[Run]) -> Table:
@@ -139,7 +153,7 @@ def _searches(found: Sequence[Run]) -> Table:
 
 
 def _names(run: Run) -> dict[str, str]:
-    """What each device of a run is called in the tables."""
+    """The name of each device of a run in the tables."""
     devices = run.document["devices"]
     short = {one["id"]: processor(one["name"]) for one in devices}
     alike = {one for one in short.values() if list(short.values()).count(one) > 1}
@@ -154,7 +168,7 @@ def _machine(run: Run) -> str:
 
 
 def _both_ways(found: Sequence[Run]) -> dict[tuple[str, ...], float]:
-    """The bytes a second that locked arrays cross the links of these devices, both ways at once, in the newest run on a host."""
+    """The bytes a second between page-locked host arrays and these devices, both ways at once, in the newest run on a host."""
     ends = [(run, link) for run in found for link in run.document.get("links", ()) if link["way"] == "both ways"]
     return {_linked(run, link["devices"]): median(link["bytes_per_second"]) for run, link in ends}
 
@@ -165,18 +179,18 @@ def _linked(run: Run, devices: Sequence[str]) -> tuple[str, ...]:
 
 
 def _host(run: Run) -> tuple[str, ...]:
-    """All devices of a run and their host, which is known by its cores."""
+    """All devices of a run and their host, which is identified by its number of cores."""
     return _linked(run, list(_names(run)))
 
 
 def _links_alone(run: Run, way: Mapping[str, Any], links: Mapping[tuple[str, ...], float]) -> str:
-    """The milliseconds in which the links carry what a shared call moves, both ways at once; nothing where that was not recorded."""
+    """The milliseconds that the links need for the bytes of a shared call, both ways at once; empty if that was not recorded."""
     crossed, rate = _CROSSED.search(way.get("split", "")), links.get(_linked(run, way["on"]))
     return "" if crossed is None or rate is None else _ms(rate / (1e9 * float(crossed[1])))
 
 
 def _rows(run: Run, case: str, ways: Mapping[str, Any], links: Mapping[tuple[str, ...], float]) -> Iterator[list[str]]:
-    """A line for each place where the data may begin: times, and rates over the best device's alone, and over the sum of theirs."""
+    """A row for each place where the data may be: times, and rates relative to the best device and to the sum of all devices."""
     rates = {name: way["part"] / median(way["seconds"]) for name, way in ways.items() if len(way["seconds"]) >= _LEAST}
     alone = {(ways[name]["place"], ways[name]["on"][0]): rate for name, rate in rates.items() if name.endswith(" alone")}
     for place, begins in _BEGINS.items():
@@ -191,12 +205,12 @@ def _rows(run: Run, case: str, ways: Mapping[str, Any], links: Mapping[tuple[str
                 cells.append(_links_alone(run, ways[name], links) if place == "host" and name in ways else "")
         if any(cells):
             cpu = [rate for name, rate in rates.items() if place == "host" and name.endswith(" alone") and ways[name]["part"] < 1]
-            cells += [""] * (len(_CASES) - 6 - len(cells))
-            yield [case, begins, _ms(max(near.values())), _ms(cpu[0]) if cpu else "", *cells, _machine(run), run.commit]
+            cells += [""] * (len(_CASES) - 4 - len(cells))
+            yield [f"{case}, {begins}", _ms(max(near.values())), _ms(cpu[0]) if cpu else "", *cells, run.commit]
 
 
 def _links(run: Run) -> Iterator[list[str]]:
-    """The rates of locked arrays over the links of each GPU alone, and of all at once."""
+    """The rates of copies of page-locked arrays, for each GPU alone and for all at once."""
     links = run.document["links"]
     rates = {(tuple(link["devices"]), link["way"]): median(link["bytes_per_second"]) / 1e9 for link in links}
     for devices in dict.fromkeys(names for names, _ in rates):
@@ -209,7 +223,7 @@ def _ms(rate: float) -> str:
 
 
 def _search(run: Run) -> Iterator[list[str]]:
-    """Of the searches on each set of devices: when half of them had found what is within two per cent of the best that any found."""
+    """For each set of devices: after how many seconds half of the searches were within two per cent of the best of all searches."""
     done = [one for one in run.document["tuning"] if "best" in one]
     times = run.document.get("compared", {}).get("times", {})
     for devices, shared in dict.fromkeys((tuple(one["devices"]), one.get("shared", False)) for one in done):

@@ -351,4 +351,4 @@ def test_halves_are_compared_with_what_a_half_takes_alone(bench: SimpleNamespace
         run = {"time": time, "commit": name * 9, "cores": 32, "devices": devices, "cases": rows, **lists}
         write(tmp_path, f"several_devices-{name}", run)
     *_, row = texts(bench.several_devices, tmp_path)["several-devices-halves"].splitlines()
-    assert row == "| filter | 2 | 1 | 1.1 | 2.00 | 1.82 | 100 | 2 x Fast; 32 cores | aaaaaaa |"
+    assert row == "| filter, 2 x Fast; 32 cores | 2 | 1 | 1.1 | 2.00 | 1.82 | 100 | aaaaaaa |"
