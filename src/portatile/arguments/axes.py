@@ -66,7 +66,7 @@ def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
     except ValueError:  # rows of different lengths
         array = None
     except (RuntimeError, TypeError):
-        array = numbers(taps, "taps")  # raises an error that says what is wrong
+        array = numbers(taps, "taps")  # type: ignore[arg-type]  # raises an error that says what is wrong
     if array is not None and array.ndim < 2:
         return (one_filter(array),) * AXES
     rows = tuple(taps)  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ class PageLocked:
         self._nbytes = 0
 
     def holds(self, array: NDArray[Any], rows: bool = False) -> bool:
-        """Whether a C-contiguous array is locked entirely. With ``rows`` also a strided matrix of contiguous rows, for ``Queue.send_rows``."""
+        """Whether a C-contiguous array is locked entirely; with ``rows`` a strided matrix of contiguous rows, for ``Queue.send_rows``."""
         if not self._starts or not array.nbytes:
             return False
         extent = array.nbytes if array.flags.c_contiguous else _extent(array) if rows else 0

@@ -372,8 +372,8 @@ def _cut(task: tasks.Task, devices: Sequence[Device], like: Cut | None) -> Cut |
 def preferred(cuts: Sequence[Cut], sizes: Mapping[str, int], devices: Sequence[Device]) -> Cut | None:
     """The way to cut a problem of host arrays for these devices. ``cuts``: the one that leaves the fewest bytes whole comes first.
 
-    Devices that copy to each other read from the host only once what all of them need whole. They are given rows, which are contiguous, where
-    there are enough: strided copies of columns are slower.
+    Devices that copy to each other read from the host only once what all of them need whole. They are given rows, which are contiguous,
+    where there are enough: strided copies of columns are slower.
     """
     possible = [cut for cut in cuts if sizes[cut.size] > 1]
     if all(one.exchanges(other) for one, other in pairwise(devices)):
