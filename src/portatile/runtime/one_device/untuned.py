@@ -32,12 +32,13 @@ from portatile.workload import Workload
 _FORMAT = "timed 2"
 _KINDS = ("gpu",)  # of devices
 _MOST_KNOWN = 4096
-_MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds of a large GPU
-_MOST_BYTES = 1 << 29  # of its operands
+_MOST_FLOPS = 1e12  # of a problem that is timed: twenty milliseconds of a large GPU
+_MOST_BYTES = 1 << 30  # of its operands
 _PART = 8  # of the device's memory that they may take
 _HEATS = (3, 0), (7, 4)  # bursts of each configuration; and, after the first heat, for how many of the fastest
+_LONG, _LONG_HEATS = 1e-3, ((1, 0), (3, 4))  # seconds of a run whose bursts scatter little, and fewer of them: the caller waits
 _BURST = 4e-4  # seconds: short, for there are many; long beside the clock's resolution; of runs that follow each other, as in use
-_FEW, _MOST_RUNS = 5, 40  # in a burst: to find out how many, and at most
+_FEW, _MOST_RUNS = 5, 40  # in a burst: to find out how long one takes, and at most
 _AHEAD, _FILLS = 1 << 28, 6  # bytes that the device fills, and how often, while the host queues a burst: launches then leave no gaps
 _GAIN = 0.98  # of the time of what would run without: noise alone makes one of several a little faster
 _ONE = b"\x00\x00\x80\x3f"  # what the device fills with
@@ -203,12 +204,10 @@ def _drawn() -> NDArray[np.uint32]:
 
 def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | None], ahead: Callable[[], object]) -> list[float]:
     """The median of bursts of each run, which take turns: of all, then of the first and the fastest; 0 for what cannot run."""
-    counts: dict[int, int] = {}
-    for place, run in enumerate(runs):
-        if run is not None:
-            counts[place] = _runs_of_burst(queue, clock, run, ahead)
+    took = {place: _seconds(queue, clock, run, ahead) for place, run in enumerate(runs) if run is not None}
+    counts = {place: min(max(math.ceil(_BURST / max(each, 1e-7)), 1), _MOST_RUNS) for place, each in took.items()}
     samples: dict[int, list[float]] = {place: [] for place in counts}
-    for rounds, fastest in _HEATS:
+    for rounds, fastest in _LONG_HEATS if min(took.values(), default=0.0) > _LONG else _HEATS:
         order = sorted(samples, key=lambda place: min(samples[place], default=0.0))  # a slow host only adds to it
         entering = sorted({0, *order[: fastest or len(order)]} & counts.keys())
         for _ in range(rounds):
@@ -222,15 +221,15 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
     return [median(samples[place]) if place in samples else 0.0 for place in range(len(runs))]
 
 
-def _runs_of_burst(queue: Queue, clock: Queue, run: Callable[[], object], ahead: Callable[[], object]) -> int:
-    """How many runs last as long as a burst is to: what it costs beside them is longer than short ones, and is not counted."""
+def _seconds(queue: Queue, clock: Queue, run: Callable[[], object], ahead: Callable[[], object]) -> float:
+    """Roughly those of a run: what a burst costs beside its runs is longer than short ones, and is not counted."""
     back_to_back(queue, clock, run, 1)  # the first one loads
-    seconds = []
-    for count in (1, _FEW):
-        ahead()
-        seconds.append(count * back_to_back(queue, clock, run, count))
-    each = (seconds[1] - seconds[0]) / (_FEW - 1)
-    return min(max(math.ceil(_BURST / max(each, 1e-7)), 1), _MOST_RUNS)
+    ahead()
+    once = back_to_back(queue, clock, run, 1)
+    if once > _LONG:
+        return once
+    ahead()
+    return (_FEW * back_to_back(queue, clock, run, _FEW) - once) / (_FEW - 1)
 
 
 def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:
