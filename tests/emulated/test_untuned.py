@@ -17,6 +17,7 @@ def test_a_product_is_timed_once(gpu: Device, own_directories: None, monkeypatch
     monkeypatch.setenv("PORTATILE_TIME_UNTUNED", "on")
     monkeypatch.setattr(untuned, "_AHEAD", 1 << 12)
     monkeypatch.setattr(untuned, "_HEATS", ((1, 0),))
+    monkeypatch.setattr(untuned, "_LONG", float("inf"))
     gemm = workloads.get("gemm")
     problem = gemm.problem({"m": 6, "n": 5, "k": 7})
     offered = gemm.contenders(problem, gpu.info)

@@ -32,10 +32,12 @@ from portatile.workload import Workload
 _FORMAT = "timed 2"
 _KINDS = ("gpu",)  # kinds of devices
 _MOST_KNOWN = 4096
-_MOST_FLOPS = 1e11  # of a problem that is timed: two milliseconds on a large GPU
-_MOST_BYTES = 1 << 29  # of its operands
+_MOST_FLOPS = 1e12  # of a problem that is timed: twenty milliseconds on a large GPU
+_MOST_BYTES = 1 << 30  # of its operands
 _PART = 8  # the operands may take 1/8 of the device's memory
 _HEATS = (3, 0), (7, 4)  # two heats: rounds, and how many of the fastest configurations take part (0: all)
+_LONG = 1e-3  # seconds of a run, from which on bursts scatter little: then there are fewer, because the caller waits
+_LONG_HEATS = (1, 0), (3, 4)
 _BURST = 4e-4  # seconds of a burst of consecutive runs: short, because there are many; long compared with the clock's resolution
 _FEW, _MOST_RUNS = 5, 40  # runs in a burst: of the estimate of how many fit, and at most
 # bytes that the device fills, and how often, while the host queues a burst, so that launches follow without gaps
@@ -204,12 +206,10 @@ def _drawn() -> NDArray[np.uint32]:
 
 def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | None], ahead: Callable[[], object]) -> list[float]:
     """The median seconds of each run, from bursts by turns: first of all, then of the first run and the fastest; 0 for what cannot run."""
-    counts: dict[int, int] = {}
-    for place, run in enumerate(runs):
-        if run is not None:
-            counts[place] = _runs_of_burst(queue, clock, run, ahead)
+    took = {place: _seconds(queue, clock, run, ahead) for place, run in enumerate(runs) if run is not None}
+    counts = {place: min(max(math.ceil(_BURST / max(each, 1e-7)), 1), _MOST_RUNS) for place, each in took.items()}
     samples: dict[int, list[float]] = {place: [] for place in counts}
-    for rounds, fastest in _HEATS:
+    for rounds, fastest in _LONG_HEATS if min(took.values(), default=0.0) > _LONG else _HEATS:
         order = sorted(samples, key=lambda place: min(samples[place], default=0.0))  # the minimum, because a busy host only adds time
         entering = sorted({0, *order[: fastest or len(order)]} & counts.keys())
         for _ in range(rounds):
@@ -223,15 +223,15 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
     return [median(samples[place]) if place in samples else 0.0 for place in range(len(runs))]
 
 
-def _runs_of_burst(queue: Queue, clock: Queue, run: Callable[[], object], ahead: Callable[[], object]) -> int:
-    """How many runs fill a burst, from the time per additional run: the fixed cost of a burst exceeds that of short runs."""
+def _seconds(queue: Queue, clock: Queue, run: Callable[[], object], ahead: Callable[[], object]) -> float:
+    """About the seconds of a run: of a short one, the time per additional run, because the fixed cost of a burst exceeds that of the run."""
     back_to_back(queue, clock, run, 1)  # the first run loads kernels
-    seconds = []
-    for count in (1, _FEW):
-        ahead()
-        seconds.append(count * back_to_back(queue, clock, run, count))
-    each = (seconds[1] - seconds[0]) / (_FEW - 1)
-    return min(max(math.ceil(_BURST / max(each, 1e-7)), 1), _MOST_RUNS)
+    ahead()
+    once = back_to_back(queue, clock, run, 1)
+    if once > _LONG:
+        return once
+    ahead()
+    return (_FEW * back_to_back(queue, clock, run, _FEW) - once) / (_FEW - 1)
 
 
 def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:

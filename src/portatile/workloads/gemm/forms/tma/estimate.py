@@ -19,7 +19,7 @@ from portatile.workloads.gemm.storage import k_fast
 
 _PRODUCTS = 128 * 1980.0  # multiply-adds of a multiprocessor in a microsecond
 _CLOCK = 1980.0  # cycles in a microsecond
-_SOFT = 5.0  # how sharply the longer of two times that overlap hides the shorter
+_SOFT = 5.0  # how sharply the longest of times that overlap hides the others
 _FOUR = 4  # warps that registers are given to together
 _REGISTERS = 1 << 16
 _LINE = 16  # elements of a box's line
@@ -144,8 +144,9 @@ def microseconds(shape: TmaShape, v: TmaColumns, costs: TmaCosts) -> Numbers:
     c = 8e-6 * shape.m * shape.n
     stored = costs.stored / (costs.ragged if shape.ragged else 1.0)
     shared = -(-count // v.cluster)
+    multiplied = rounds * busy(v.resident) + busy(rest)
     took = costs.launch + filled * np.where(v.stays, 1, rounds + (rest > 0))
-    took = took + np.maximum(np.maximum(rounds * busy(v.resident) + busy(rest), copied), read) + c * shared / stored
+    took = took + (multiplied**_SOFT + copied**_SOFT + read**_SOFT) ** (1 / _SOFT) + c * shared / stored
     took += 8e-6 * area * (v.teams - 1) / costs.exchanged * np.minimum(each, 2)
     alone = costs.arrive + 8e-6 * area * shared / v.cluster / (costs.alone * np.sqrt(v.warps / v.teams / _FOUR))
     gathered = np.where(v.cluster > 1, costs.gather + 8e-6 * area * (v.cluster - 1) / v.cluster / costs.gathered, 0.0)
