@@ -41,7 +41,7 @@ _LETTERS = {"float32": "S", "float64": "D", "complex64": "C", "complex128": "Z"}
 _OPS = "NTC"  # the transpositions of cublas_api.h
 ROUNDS = 7
 _BURST = 4e-3  # seconds
-_LONG = 2 << 30  # bytes of the copy that OpenCL's launches wait behind
+_LONG = 8 << 30  # bytes of the copy that OpenCL's launches wait behind: longer than queueing those of a burst takes
 _LEFT, _RIGHT, _LOWER, _UPPER = 0, 1, 0, 1  # of cublas_api.h
 
 

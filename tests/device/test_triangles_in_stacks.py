@@ -1,4 +1,4 @@
-"""Stacks of triangles by inverses, and by products that leave out what is zero or not wanted, as NVIDIA's GPUs compute them."""
+"""Stacks of triangles: systems by inverses and by substitution, and products that leave out what is zero or not wanted, as on GPUs."""
 
 from __future__ import annotations
 
@@ -76,6 +76,20 @@ def test_systems_by_inverses(
         problem = stack("triangular_batched", sizes, dtype, options, int(rng.integers(4)), shared=rng.random() < 0.3)
         config = {"METHOD": "invert", "NB": 32 if most == 20 else 64, "IB": 8, "WGS": 32, "PANEL": 8}
         right(device, problem, config, info, f"{seed}{most}", monkeypatch)
+
+
+@pytest.mark.parametrize(("side", "uplo", "trans", "diag"), CASES)
+def test_systems_by_substitution(device: Device, side: str, uplo: str, trans: str, diag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One block, which a GPU's launch solves beside B or over it, and several with products between them."""
+    seed = f"{side}{uplo}{trans}{diag}"
+    rng = np.random.default_rng(new_seed(seed))
+    for dtype, most, apart in (("float32", 32, True), ("complex64", 70, rng.random() < 0.5)):
+        order, count = int(rng.integers(most // 2, most + 1)), int(rng.integers(1, 30))
+        sizes = {"batch": int(rng.integers(1, 5)), **({"m": order, "n": count} if side == "L" else {"m": count, "n": order})}
+        options = {"side": side, "uplo": uplo, "trans": trans, "diag": diag, "apart": bool(apart)}
+        problem = stack("triangular_batched", sizes, dtype, options, int(rng.integers(4)), shared=rng.random() < 0.3)
+        config = {"METHOD": "substitute", "NB": 32, "IB": 8, "WGS": 64, "PANEL": 8}
+        right(device, problem, config, replace(device.info, kind="gpu"), f"{seed}{most}", monkeypatch)
 
 
 @pytest.mark.parametrize(("side", "uplo", "trans", "diag"), CASES)

@@ -13,7 +13,7 @@ from scipy.linalg import blas
 from portatile import verify, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
-from portatile.records import Call, Config, Launch, Layout, Problem
+from portatile.records import Call, Config, DeviceInfo, Launch, Layout, Problem
 from portatile.workload import Inputs
 from portatile.workloads import blocks, operands
 from portatile.workloads.gemm import zeros
@@ -46,6 +46,11 @@ def system(order: int, count: int, case: dict[str, str], dtype: str, pad: int = 
     return WORKLOAD.problem(sizes, dtype, case, layout)
 
 
+def spoilt(inputs: Inputs) -> Inputs:
+    """Operands of NaN, none of which alpha = 0 reads."""
+    return Inputs({name: np.full_like(array, np.nan) for name, array in inputs.operands.items()}, {"alpha": 0.0})
+
+
 def double(device: Device, otherwise: str = "float32") -> str:
     return "float64" if device.info.fp64 else otherwise
 
@@ -61,15 +66,43 @@ def test_every_case(device: Device, method: str, case: dict[str, str]) -> None:
         assert verdict.ok, verdict.message
 
 
+SUBSTITUTED = {"parts of 8": (64, 8, 128), "parts of 4": (64, 4, 256), "parts of 16": (128, 16, 64), "one part": (16, 16, 32)}
+"""NB, IB and WGS of a GPU's substitution."""
+
+
+def substituted(device: Device, nb: int, ib: int, group: int, **facts: Any) -> tuple[Config, DeviceInfo]:
+    """A configuration, and a GPU of which a plan has a text that is right on any device."""
+    return {**CONFIGS["substitute"], "NB": nb, "IB": ib, "WGS": group}, replace(device.info, kind="gpu", **facts)
+
+
 @pytest.mark.parametrize("case", CASES[::3] + APART[::3], ids=named)
-def test_a_small_system_is_one_launch_of_a_gpu(device: Device, monkeypatch: pytest.MonkeyPatch, case: dict[str, str]) -> None:
-    """It reads the right-hand sides where the solution lies apart; the text is right on any device."""
-    problem, config = system(45, 20, case, "float32", 3, 2), {**CONFIGS["substitute"], "NB": 64, "IB": 8}
-    plan = WORKLOAD.plan(problem, config, replace(device.info, kind="gpu"))
-    assert [step.kernel for step in plan.steps if isinstance(step, Launch)] == ["triangular_substitute"]
+@pytest.mark.parametrize("parts", SUBSTITUTED)
+def test_a_small_system_is_one_launch_of_a_gpu(device: Device, monkeypatch: pytest.MonkeyPatch, case: dict[str, str], parts: str) -> None:
+    """It reads the right-hand sides where the solution lies apart. Orders that parts divide and do not, and columns that fill no group."""
+    config, gpu = substituted(device, *SUBSTITUTED[parts])
+    rng, nb = np.random.default_rng(new_seed(f"{parts}{named(case)}")), int(config["NB"])
+    for dtype, order, count, pad in (("float32", nb - 3, 45, 3), (double(device), nb, 1, 0), ("complex64", nb // 2 + 1, 20, 1)):
+        problem = system(order, count, case, dtype, pad, 2 * pad)
+        plan = WORKLOAD.plan(problem, config, gpu)
+        assert [step.kernel for step in plan.steps if isinstance(step, Launch)] == ["triangular_substitute"]
+        with monkeypatch.context() as patched:
+            patched.setattr(type(WORKLOAD), "plan", lambda *_, plan=plan: plan)
+            verdict = check(device, WORKLOAD, problem, config, rng)
+        assert verdict.ok, f"{dtype}: {verdict.message}"
+
+
+def test_a_triangle_larger_than_a_text_may_declare(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Local memory is an argument then. With alpha = 0 nothing is read."""
+    can = replace(device.info.can, static_local=1 << 10)
+    config, gpu = substituted(device, 64, 8, 64, capabilities=can)
+    problem = system(61, 19, APART[0], "float32", 1, 1)
+    plan = WORKLOAD.plan(problem, config, gpu)
+    assert [arg.name for arg in plan.steps[0].args if arg.kind == "local"] == ["blocks"]
     monkeypatch.setattr(type(WORKLOAD), "plan", lambda *_: plan)
-    verdict = check(device, WORKLOAD, problem, config, np.random.default_rng(new_seed(named(case))))
-    assert verdict.ok, verdict.message
+
+    for change in (None, spoilt):
+        verdict = check(device, WORKLOAD, problem, config, np.random.default_rng(new_seed("declared")), change)
+        assert verdict.ok, verdict.message
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
@@ -88,11 +121,8 @@ def test_the_reference_is_blas(case: dict[str, str]) -> None:
 @pytest.mark.parametrize("method", CONFIGS)
 @pytest.mark.parametrize("case", CASES[::5] + APART[::5], ids=named)
 def test_alpha_zero_reads_nothing(device: Device, method: str, case: dict[str, str]) -> None:
-    def spoil(inputs: Inputs) -> Inputs:
-        return Inputs({name: np.full_like(array, np.nan) for name, array in inputs.operands.items()}, {"alpha": 0.0})
-
     problem = system(45, 10, case, "float32", 2, 1)
-    verdict = check(device, WORKLOAD, problem, CONFIGS[method], np.random.default_rng(new_seed(method)), spoil)
+    verdict = check(device, WORKLOAD, problem, CONFIGS[method], np.random.default_rng(new_seed(method)), spoilt)
     assert verdict.ok, verdict.message
 
 
@@ -211,6 +241,22 @@ def test_first_products_bring_the_right_hand_sides(
         with monkeypatch.context() as patched:
             patched.setattr(type(WORKLOAD), "plan", lambda *_, plan=plan: plan)
             verdict = check(device, WORKLOAD, problem, CONFIGS["invert"], np.random.default_rng(new_seed(f"{named(case)}{count}")))
+        assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize("case", APART[::3], ids=named)
+def test_substitution_by_turns_with_products_never_copies(device: Device, case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first block and the first product with each of the others read B, on NVIDIA's GPUs."""
+    monkeypatch.setattr(blocks, "alone", lambda *_: _TILES[0].lowered(device.info))
+    config, gpu = substituted(device, 32, 8, 64, vendor="NVIDIA")
+    problem = system(77, 45, case, "float32", 1, 4)
+    plan = WORKLOAD.plan(problem, config, gpu)
+    kernels = [step.kernel for step in plan.steps if isinstance(step, Launch)]
+    assert kernels.count("triangular_substitute") == 3
+    assert "triangular_copy" not in kernels
+    monkeypatch.setattr(type(WORKLOAD), "plan", lambda *_: plan)
+    for change in (None, spoilt):
+        verdict = check(device, WORKLOAD, problem, config, np.random.default_rng(new_seed(named(case))), change)
         assert verdict.ok, verdict.message
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import Buffer
+from portatile import Buffer, workloads
 from portatile.device.base import Device
 from portatile.records import Problem
 from portatile.workloads.gemm import zeros
@@ -49,6 +49,18 @@ def test_a_result_beside_b(gpu: Device, routine: str, dtype: str, case: str) -> 
         assert call(a, given, side=side, uplo=uplo, trans=trans, diag=diag, alpha=alpha, out=out) is out
         np.testing.assert_allclose(out.numpy(), alpha * expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(given.numpy(), b)
+
+
+def test_a_triangle_in_more_local_memory_than_a_text_may_declare(gpu: Device) -> None:
+    """One launch solves a system of 100 unknowns in float64."""
+    stored, counts = triangle(100, "L", "N", "float64")
+    b = np.random.default_rng(1).random((100, 5))
+    out = Buffer.from_numpy(np.full_like(b, np.nan), gpu)
+    problem = workloads.get("triangular").problem({"m": 100, "n": 5}, "float64", {"apart": True})
+    plan = workloads.get("triangular").plan(problem, workloads.get("triangular").default(problem, gpu.info), gpu.info)
+    assert [arg.kind for step in plan.steps for arg in step.args].count("local") == 1
+    portatile.trsm(Buffer.from_numpy(stored, gpu), Buffer.from_numpy(b, gpu), out=out)
+    np.testing.assert_allclose(out.numpy(), np.linalg.solve(counts, b), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("routine", "dtype", "case"), [("syrk", "float64", "LN")])

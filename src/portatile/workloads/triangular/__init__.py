@@ -11,13 +11,12 @@ from portatile.space import ParameterSpace
 from portatile.workload import Expected, Inputs
 from portatile.workloads import operands, structured
 from portatile.workloads.blocks import is_complex
-from portatile.workloads.triangular import reference, steps
+from portatile.workloads.triangular import reference, steps, substitution
 
 _LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
 _LONG = 512  # the order of real systems from which smaller blocks leave more to products
 _LARGE = 4096  # the order from which a GPU's blocks are the largest
 _CHAINED, _FEW = 16, 64  # times the right-hand sides, or so many of them, are the order from which little but the chain takes time
-_CHAIN = 256  # a GPU substitutes in systems whose order times the bytes of an element is at most this: one launch beats six there
 
 
 INVERTED = (
@@ -74,23 +73,30 @@ class Triangular(structured.TriangularOperand):
                 "METHOD != 'substitute' or PANEL == 8",
                 "METHOD != 'substitute' or device_kind != 'cpu' or itemsize * NB * WGS <= local_memory",
                 *INVERTED,
+                *substitution.RULES,
             ),
-            {**problem.facts(), **device.facts(), "order": structured.order(problem), "complex": is_complex(problem)},
+            {
+                **problem.facts(),
+                **device.facts(),
+                **substitution.facts(device),
+                "order": structured.order(problem),
+                "complex": is_complex(problem),
+            },
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """On a CPU substitution, whose vectors hold right-hand sides: as fast as products nearly.
 
-        Elsewhere small orders by substitution, which is one launch, where a work-item's chain of sums is shorter than several launches;
-        above them inverses, which are faster and little less accurate.
+        Elsewhere small orders by substitution in one launch, above them inverses, which are faster and little less accurate.
         Larger blocks make fewer launches, which is what a GPU asks for.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
         if device.kind == "cpu":
             return _processor(problem, device)
+        alone = substitution.whole(device, order, problem.sizes["n" if problem.options["side"] == "L" else "m"], problem.itemsize)
+        if alone is not None:
+            return alone
         group, padded = _group(device, 256 if gpu else 64), 1 << max(order - 1, 0).bit_length()
-        if order <= (_CHAIN // problem.itemsize if gpu else 64):
-            return {"METHOD": "substitute", "NB": max(16, padded), "IB": 8, "WGS": min(group, 64), "PANEL": 8}
         nb = min(padded, self._block(problem)) if gpu else 64
         return {"METHOD": "invert", "NB": nb, "IB": 16 if gpu else 32, "WGS": group, "PANEL": 16}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Value
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
-from portatile.workloads import blocks
+from portatile.workloads import blocks, precisions
 from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.structured import order
 
@@ -56,6 +56,7 @@ class Recursion(ABC):
 
     solution = ""  # the operand or temporary that holds what is solved
     rest = ""  # that of the right-hand sides, from which products subtract what is known
+    brings = False  # whether the first product with right-hand sides reads them in B
 
     def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatch | None = None) -> None:
         self.problem, self.config, self.device, self.batch = problem, config, device, batch
@@ -64,6 +65,7 @@ class Recursion(ABC):
         self.order, self.count = order(problem), problem.sizes["n" if self.left else "m"]
         self.nb = int(config["NB"])
         self.steps: list[Launch | Call] = []
+        self.shared: dict[str, Temporary] = {}
 
     @abstractmethod
     def plan(self) -> Plan:
@@ -96,8 +98,30 @@ class Recursion(ABC):
         self._solve(blocks[middle:], False)
 
     def _update(self, known: Block, rest: Block, first: bool) -> None:
-        """rest = scale * rest - op(A)[rest, known] X[known], or the mirror image of it from the right."""
-        self.multiply(self.contribution(known, rest, "alpha" if first else 1.0))
+        """rest = scale * rest - op(A)[rest, known] X[known], or the mirror image of it from the right; the first time that right-hand sides
+        change they may come from B.
+        """
+        contribution = self.contribution(known, rest, "alpha" if first else 1.0)
+        if first and self.brings:
+            given = ("b", self.part(self.problem.layout["b"], rest))
+            self.take(blocks.added(self.problem, contribution, given, self.device))
+        else:
+            self.multiply(contribution)
+
+    def can_bring(self) -> bool:
+        """Whether products may read right-hand sides in one place and write them in another."""
+        return blocks.precision(self.problem) == precisions.NATIVE and self.device.nvidia and self.batch is None
+
+    def take(self, plan: Plan) -> None:
+        """Append the launches of a product; all of them share their temporaries, since they run one after another."""
+        self.steps += plan.steps
+        self.share(plan.temporaries)
+
+    def share(self, temporaries: Iterable[Temporary]) -> None:
+        """Declare temporaries, each as large as the largest of its name."""
+        for one in temporaries:
+            if one.name not in self.shared or self.shared[one.name].nbytes < one.nbytes:
+                self.shared[one.name] = one
 
     def contribution(self, known: Block, rest: Block, scale: blocks.Factor) -> blocks.BlockProduct:
         """The product that subtracts the contribution of the ``known`` unknowns from the scaled ``rest``."""

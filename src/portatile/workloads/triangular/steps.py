@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
-from portatile.workloads import blocks, precisions
+from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary
+from portatile.workloads import blocks
 from portatile.workloads.blocks import integer, long_integer
 from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.structured import result
 from portatile.workloads.triangular.inverses import Stack, inverses, joining, square
-from portatile.workloads.triangular.recursion import Block, BlockPlace, Recursion, SystemBatch, forward
+from portatile.workloads.triangular.recursion import Block, BlockPlace, Recursion, SystemBatch
+from portatile.workloads.triangular.substitution import Substitution
 
-_REGISTERS = 8  # of vectors that a tile takes, a power of two
-_REGISTERS_WIDE = 16  # the same where there are twice as many
 _ZERO_GROUPS = 64  # rows of groups of a launch that mostly does nothing
 
 
@@ -26,83 +23,8 @@ def plan(problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatc
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
     if config["METHOD"] == "substitute":
-        return _Substitution(problem, config, device, batch).plan()
+        return Substitution(problem, config, device, batch).plan()
     return _Inverses(problem, config, device, batch).plan()
-
-
-class _Substitution(Recursion):
-    """A block on the diagonal is solved in place by one launch; on GPUs a system of one block beside its right-hand sides."""
-
-    def plan(self) -> Plan:
-        """Launches and products by turns, over a copy of B where the solution is apart, unless one launch reads B; no workspace."""
-        self.solution = self.rest = result(self.problem)
-        defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
-        self.serial = self.device.kind == "cpu"
-        self.reads_b = self.solution != "b" and not self.serial and self.order <= self.nb
-        if self.solution != "b" and not self.reads_b:
-            self.copy(BlockPlace("b", self.problem.layout["b"], "in"), BlockPlace("c", self.solution_layout(), "out"))
-        if self.serial:
-            self.text = self.source("panel.cl", {**defines, **self._vectors()})
-        else:
-            self.text = self.source("substitute.cl", defines, APART=self.reads_b)
-        self.solve()
-        return Plan(tuple(self.steps))
-
-    def _vectors(self) -> Mapping[str, Value]:
-        """The vectors of a processor, and how many of them, for each of IB rows, its registers hold beside what they are added to.
-
-        Of complex elements a vector has real parts or imaginary ones, and both together are one that OpenCL has.
-        """
-        wide, itemsize, parts = self.device.wide_vectors, self.problem.itemsize, 2 if blocks.is_complex(self.problem) else 1
-        lanes = min((64 if wide else 32) * parts // itemsize, 16 // parts, int(self.config["WGS"]))
-        together = max(1, (_REGISTERS_WIDE if wide else _REGISTERS) // int(self.config["IB"]))
-        real = "float" if itemsize == 4 * parts else "double"
-        sides = int(self.config["WGS"]) // lanes
-        vectors: dict[str, Value] = {"NB": self.nb, "VL": lanes, "VECTOR": f"{real}{lanes}", "ALIGNMENT": itemsize}
-        return {**vectors, **({"WIDE": f"{real}{2 * lanes}", "PART": real} if parts > 1 else {"TOGETHER": min(together, sides)})}
-
-    def solution_layout(self) -> Layout:
-        """The operand's own."""
-        return self.problem.layout[self.solution]
-
-    rest_layout = solution_layout
-
-    def leaf(self, block: Block, first: bool) -> None:
-        """The block as a lower triangle: transposed by its strides, and read backwards where the last unknown comes first."""
-        a = self.problem.layout["a"]
-        across = self.left == (self.trans in "NR")  # whether the stored rows of A are the equations
-        a_row, a_column = (a.strides[0], 1) if across else (1, a.strides[0])
-        a_offset = a.offset + block.start * (a.strides[0] + 1)
-        if not forward(self.problem):
-            a_offset += (block.size - 1) * (a_row + a_column)
-            a_row, a_column = -a_row, -a_column
-        arguments = (
-            *(integer(name, value) for name, value in (("order", block.size), ("count", self.count), ("scaled", int(first)))),
-            *(self.alpha, Arg("a")),
-            *(long_integer(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
-            *self._sides("b", Arg(self.solution, role="inout"), self.part(self.solution_layout(), block), block),
-        )
-        operands = ["a", self.solution]
-        if self.reads_b:
-            arguments = (*arguments, *self._sides("right", Arg("b"), self.problem.layout["b"], block))
-            operands.append("b")
-        if self.batch is not None:
-            names = zip(("a", "b", "right"), operands, strict=False)
-            arguments = (*arguments, *(long_integer(f"{name}_batch", self.step(operand)) for name, operand in names))
-        group = int(self.config["WGS"])
-        groups = -(-self.count // group)
-        if self.serial:
-            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, self.systems), (1, 1, 1), arguments))
-        else:
-            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, self.systems), (group, 1, 1), arguments))
-
-    def _sides(self, name: str, memory: Arg, layout: Layout, block: Block) -> tuple[Arg, ...]:
-        """Right-hand sides, or what is solved: where the first unknown of a block lies, and the steps to the next one and the next side."""
-        row, column = (layout.strides[0], 1) if self.left else (1, layout.strides[0])
-        backwards = not forward(self.problem)
-        offset, row = (layout.offset + (block.size - 1) * row, -row) if backwards else (layout.offset, row)
-        places = zip((f"{name}_offset", f"{name}_row", f"{name}_column"), (offset, row, column), strict=True)
-        return memory, *(long_integer(place, value) for place, value in places)
 
 
 class _Inverses(Recursion):
@@ -118,7 +40,6 @@ class _Inverses(Recursion):
     def plan(self) -> Plan:
         """Inversion, doubling, products, writing back."""
         self.refine, self.apart = self.config["METHOD"] == "refine", result(self.problem) != "b"
-        self.shared: dict[str, Temporary] = {}
         self.solution, self.rest = ("c", "rest") if self.apart else ("solution", "b")
         self.ld = blocks.padded(self.problem.sizes["n"])  # so that products may read and write wide
         size = square(self.problem, self.config, self.device)
@@ -127,17 +48,16 @@ class _Inverses(Recursion):
         self.text = self.source("invert.cl", {**defines, "UPPER": self.problem.options["uplo"] == "U"})
         triangles = None if self.batch is None else Stack(self.batch.count if self.batch.a else 1, self.batch.a)
         self.steps, temporaries = inverses(self.problem, self.config, self.device, self.text, kept=self.refine, triangles=triangles)
-        self._share(temporaries)
+        self.share(temporaries)
         changes = self.apart and (self.refine or self.order > self.nb)
-        native = blocks.precision(self.problem) == precisions.NATIVE
-        self.brings = changes and not self.refine and native and self.device.nvidia and self.batch is None
+        self.brings = changes and not self.refine and self.can_bring()
         if changes and not self.brings:
             self.copy(BlockPlace("b", self.problem.layout["b"], "in"), BlockPlace("rest", self.rest_layout(), "temporary"))
         self.solve()
         self._end()
         if changes or not self.apart:
             nbytes = self.systems * self.problem.sizes["m"] * self.ld * self.problem.itemsize
-            self._share([Temporary("rest" if self.apart else "solution", nbytes)])
+            self.share([Temporary("rest" if self.apart else "solution", nbytes)])
         return Plan(tuple(self.steps), tuple(self.shared.values()))
 
     def step(self, memory: str) -> int:
@@ -145,25 +65,6 @@ class _Inverses(Recursion):
         if memory in ("inverses", "blocks"):
             return -(-self.order // self.nb) * self.nb**2 if self.batch is not None and self.batch.a else 0
         return self.problem.sizes["m"] * self.ld if memory in ("rest", "solution") else super().step(memory)
-
-    def _update(self, known: Block, rest: Block, first: bool) -> None:
-        """As of any recursion; the first time that right-hand sides change they come from B."""
-        if not (first and self.brings):
-            super()._update(known, rest, first)
-            return
-        given = ("b", self.part(self.problem.layout["b"], rest))
-        self._take(blocks.added(self.problem, self.contribution(known, rest, "alpha"), given, self.device))
-
-    def _take(self, plan: Plan) -> None:
-        """Append the launches of a product; all of them share their temporaries, since they run one after another."""
-        self.steps += plan.steps
-        self._share(plan.temporaries)
-
-    def _share(self, temporaries: Iterable[Temporary]) -> None:
-        """Declare temporaries, each as large as the largest of its name."""
-        for one in temporaries:
-            if one.name not in self.shared or self.shared[one.name].nbytes < one.nbytes:
-                self.shared[one.name] = one
 
     def _zeros(self) -> Triangle:
         """What a product with an inverse, or with a block on the diagonal, may skip."""
@@ -204,9 +105,9 @@ class _Inverses(Recursion):
         def product(name: str, given: tuple[str, Layout], made: tuple[str, Layout], factors: tuple[float | str, float | str]) -> None:
             asked, natively = self.sided((name, inverse), given, made, (block.size, block.size), factors), blocks.natively(self.problem)
             if self.device.nvidia and self.batch is not None:
-                self._take(blocks.small_stack(natively, self.stacks(asked), self._zeros(), self.device, self.batch.count))
+                self.take(blocks.small_stack(natively, self.stacks(asked), self._zeros(), self.device, self.batch.count))
             elif self.device.nvidia:
-                self._take(blocks.whole(natively, asked, self._zeros(), self.device))
+                self.take(blocks.whole(natively, asked, self._zeros(), self.device))
             else:
                 self.multiply(asked, natively=True)
 

@@ -1,18 +1,17 @@
 {#
-   A work-item has one column of Y; IB elements of it at a time are in registers:
+   A group has SIDES columns of Y. A work-item has IB neighbours of one column in registers; L lies in local memory, as blocks of IB x IB:
 
         L: order x order              Y: order x count
        +---------------+             +---+---+---+---+
-       |\              |             | k | k | k | k |  known: rows above `top`, read again for every block of IB
-       |  \            |             | k | k | k | k |
-       |- - +\ - - - - |  top        +---+---+---+---+
-       | l  | x \      |  IB rows    | x | x | x | x |  x[IB] = scale B - L[.., above] k, then solved with the triangle x of L
-       |- - +- - +\ - -|             +---+---+---+---+
-       |            \  |             |   |   |   |   |
-       +---------------+             +---+---+---+---+
+       | \  |    |     |             | x | x | x | x |  part 0, solved first: written to `known`, where
+       +----+----+-----+             +---+---+---+---+
+       | l  | \  |     |             |   |   |   |   |  part 1 takes off l x, and is solved then, and
+       +----+----+-----+             +---+---+---+---+
+       | l  | l  |  \  |             |   |   |   |   |  part 2 takes off what part 0 and then part 1 explain
+       +----+----+-----+             +---+---+---+---+
 #}
-// L Y = B by substitution, Y {{ "beside" if APART else "over" }} B, for a lower triangular L of some order and `count` columns of Y, one for each
-// work-item. The element (i, l) of L is a[a_offset + i a_row + l a_column], (i, j) of {{ "Y" if APART else "B" }} is b[b_offset + i b_row + j b_column]{{ ", that of B
+// L Y = B by substitution, Y {{ "beside" if APART else "over" }} B, for a lower triangular L of order NB at most and `count` columns of Y.
+// The element (i, l) of L is a[a_offset + i a_row + l a_column], (i, j) of {{ "Y" if APART else "B" }} is b[b_offset + i b_row + j b_column]{{ ", that of B
 // right[right_offset + i right_row + j right_column]" if APART }}: with the right strides, negative ones among them, this is every case of side, triangle and transposition.
 // Of a stack, the third dimension of the launch is the system's number.
 {% from "scalars.cl" import functions, mirrored, nothing, one, step, steps, times with context %}
@@ -23,59 +22,97 @@
 {% set names = ["a", "b", "right"] if APART else ["a", "b"] %}
 {% set apart %}{% if APART %},
     __global const REAL* restrict right, const long right_offset, const long right_row, const long right_column{% endif %}{% endset %}
+{% set zero = "(REAL)(0)" if COMPLEX else "0" %}
+{% set per = 2 if COMPLEX else 4 %}{# elements in FOUR reals #}
 
-#define TOGETHER (IB < 8 ? IB : 8)
 
-// IB elements of Y at a time are in registers. B is first scaled by alpha if `scaled` is not 0. With alpha = 0 the
-// solution is 0, whatever A and B hold.
+#define PARTS (NB / IB)       // of a column, each a work-item's
+#define SIDES (WGS / PARTS)   // columns of a group
+#define BLOCK(i, l) (blocks + ((i) * ((i) + 1) / 2 + (l)) * PITCH)
+{# what `factor` times column l of a block takes off the elements of x from i on: of those behind l, or of all #}
+{% macro taken(factor, behind) %}
+{
+                const FOUR column = *(__local const FOUR*)(from + l * IB + i);
+{% for e in range(per) %}
+                {{ "if (i + %d > l) " % e if behind }}{
+{% if COMPLEX %}
+{% set re, im = "xz"[e], "yw"[e] %}
+                    x[i + {{ e }}].x -= {{ factor }}.x * column.{{ re }} - {{ factor }}.y * column.{{ im }};
+                    x[i + {{ e }}].y -= {{ factor }}.x * column.{{ im }} + {{ factor }}.y * column.{{ re }};
+{% else %}
+                    x[i + {{ e }}] -= {{ factor }} * column.{{ "xyzw"[e] }};
+{% endif %}
+                }
+{% endfor %}
+            }
+{%- endmacro %}
+
+// B is first scaled by alpha if `scaled` is not 0. With alpha = 0 the solution is 0, whatever A and B hold.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substitute(
     const int order, const int count, const int scaled, const REAL alpha,
     __global const REAL* restrict a, const long a_offset, const long a_row, const long a_column,
-    __global REAL* restrict b, const long b_offset, const long b_row, const long b_column{{ apart }}{{ steps(names) }})
+    __global REAL* restrict b, const long b_offset, const long b_row, const long b_column{{ apart }}{{ steps(names) }}{{ ", __local REAL* blocks" if ARGUMENT }})
 {
-    const int j = (int)get_global_id(0);
-    if (j >= count)
-        return;
-{{ step(names) }}    __global REAL* y = b + b_offset + j * b_column;
-    if ({{ nothing("alpha") }}) {
-        for (int i = 0; i < order; i++)
-            y[i * b_row] = 0;
-        return;
-    }
+{{ step(names) }}{% if not ARGUMENT %}
+    __local REAL blocks[PARTS * (PARTS + 1) / 2 * PITCH] __attribute__((aligned(32)));
+{% endif %}
+    __local REAL known[2][IB][SIDES], inverse[NB];  // of the diagonal
+    const int item = (int)get_local_id(0), part = item / SIDES, c = item % SIDES;
+    const int j = (int)get_group_id(0) * SIDES + c;
+    const int there = {{ nothing("alpha") }} ? 0 : order;  // what is read
     a += a_offset;
+
+    __global REAL* y = b + b_offset + min(j, count - 1) * b_column;
 {% if APART %}
-    right += right_offset + j * right_column;
+    right += right_offset + min(j, count - 1) * right_column;
 {% endif %}
     const REAL scale = scaled ? alpha : {{ one() }};
-    for (int top = 0; top < order; top += IB) {
-        const int last = min(IB, order - top) - 1;
-        REAL x[IB];
+    REAL x[IB];
 #pragma unroll
-        for (int i = 0; i < IB; i++)
-            x[i] = {{ times("scale", "right[(top + min(i, last)) * right_row]" if APART else "y[(top + min(i, last)) * b_row]") }};
-        for (int l = 0; l < top; l += TOGETHER) {  // whose loads do not wait for each other
-            REAL known[TOGETHER];
-#pragma unroll
-            for (int m = 0; m < TOGETHER; m++)
-                known[m] = y[(l + m) * b_row];
-#pragma unroll
-            for (int m = 0; m < TOGETHER; m++)
-#pragma unroll
-                for (int i = 0; i < IB; i++)
-                    x[i] -= {{ times(mirrored("a[(top + min(i, last)) * a_row + (l + m) * a_column]"), "known[m]") }};
-        }
-#pragma unroll
-        for (int i = 0; i < IB; i++) {
-            if (i <= last) {
-                __global const REAL* row = a + (top + i) * a_row + top * a_column;
-#pragma unroll
-                for (int l = 0; l < i; l++)
-                    x[i] -= {{ times(mirrored("row[l * a_column]"), "x[l]") }};
+    for (int i = 0; i < IB; i++)
+        x[i] = part * IB + i < there ? {{ times("scale", "right[(part * IB + i) * right_row]" if APART else "y[(part * IB + i) * b_row]") }} : {{ zero }};
 #if !UNIT
-                {{ "x[i] = quotient(x[i], %s)" % mirrored("row[i * a_column]") if COMPLEX else "x[i] /= row[i * a_column]" }};
+    for (int i = item; i < NB; i += WGS)
+        inverse[i] = i < there ? {{ "quotient((REAL)(1, 0), %s)" % mirrored("a[i * (a_row + a_column)]") if COMPLEX else "1 / a[i * (a_row + a_column)]" }} : {{ one() }};
 #endif
-                y[(top + i) * b_row] = x[i];
+
+    // Rows of blocks p and PARTS - 1 - p have PARTS + 1 blocks together.
+#pragma unroll 8
+    for (int at = item; at < PARTS * (PARTS + 1) / 2 * IB * IB; at += WGS) {
+        const int pair = at / (IB * IB) / (PARTS + 1), block = at / (IB * IB) % (PARTS + 1), longer = block < PARTS - pair;
+        const int p = longer ? PARTS - 1 - pair : pair, q = longer ? block : block - (PARTS - pair);
+        const int r = ACROSS ? at / IB % IB : at % IB, s = ACROSS ? at % IB : at / IB % IB;
+        const int i = p * IB + r, l = q * IB + s;
+        BLOCK(p, q)[s * IB + r] = i < there && l < i ? {{ mirrored("a[i * a_row + l * a_column]") }} : {{ zero }};
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+    for (int solved = 0; solved * IB < order; solved++) {
+        if (part == solved) {
+            __local const REAL* from = BLOCK(solved, solved);
+#pragma unroll
+            for (int l = 0; l < IB; l++) {
+#if !UNIT
+                x[l] = {{ times("x[l]", "inverse[solved * IB + l]") }};
+#endif
+#pragma unroll
+                for (int i = l / {{ per }} * {{ per }}; i < IB; i += {{ per }}) {{ taken("x[l]", true) }}
+                known[solved % 2][l][c] = x[l];
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);  // the other half of `known` is written before the next one
+        if (part > solved) {
+            __local const REAL* from = BLOCK(part, solved);
+#pragma unroll
+            for (int l = 0; l < IB; l++) {
+                const REAL factor = known[solved % 2][l][c];
+#pragma unroll
+                for (int i = 0; i < IB; i += {{ per }}) {{ taken("factor", false) }}
             }
         }
     }
+#pragma unroll
+    for (int i = 0; i < IB; i++)
+        if (part * IB + i < order && j < count)
+            y[(part * IB + i) * b_row] = x[i];
 }

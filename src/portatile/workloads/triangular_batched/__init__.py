@@ -10,14 +10,13 @@ from portatile.workloads import structured
 from portatile.workloads.batched import Batched, Strides, native
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import order, result
-from portatile.workloads.triangular import INVERTED, Triangular, reference, steps, substituted
+from portatile.workloads.triangular import INVERTED, Triangular, reference, steps, substituted, substitution
 from portatile.workloads.triangular import workload as single
 from portatile.workloads.triangular.recursion import SystemBatch
 
 _BLOCKS = (16, 32, 64, 128, 256, 512)
 _SUBSTITUTED = 128  # the order of blocks that one launch substitutes in, at most
 _SIDES = (16, 32, 64, 128, 256)
-_CHAIN, _BYTES = 32, 256  # the order of systems up to which a GPU substitutes, one launch, and that order times an element's bytes
 _INVERTED = 256  # the order of the blocks that a GPU inverts
 
 
@@ -53,8 +52,9 @@ class TriangularBatched(Batched, Triangular):
                 "METHOD != 'substitute' or device_kind != 'cpu' or itemsize * NB * WGS <= local_memory",
                 "WGS >= 32 or (device_kind == 'cpu' and METHOD == 'substitute')",
                 *INVERTED,
+                *substitution.RULES,
             ),
-            {**problem.facts(), **device.facts(), "order": order(problem), "complex": is_complex(problem)},
+            {**problem.facts(), **device.facts(), **substitution.facts(device), "order": order(problem), "complex": is_complex(problem)},
         )
 
     def canonical(self, config: Config) -> Config:
@@ -62,18 +62,16 @@ class TriangularBatched(Batched, Triangular):
         return {"METHOD": "substitute", "PANEL": 8, **config}
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """By substitution the whole order as one block, as far as that goes, and a group that the right-hand sides of one system fill; on
-        GPUs inverses of larger ones.
+        """By substitution, on a GPU the whole order in one launch, or inverses of larger ones; on a processor as large blocks as its local
+        memory holds beside the right-hand sides of a group, which those of one system fill.
         """
-        if device.kind == "gpu" and order(problem) > min(_CHAIN, _BYTES // problem.itemsize):
-            nb = min(1 << (order(problem) - 1).bit_length(), _INVERTED)
-            return {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": structured.largest_group(device), "PANEL": 16}
         n, sides = order(problem), problem.sizes["n" if problem.options["side"] == "L" else "m"]
-        least, most = (16, 64) if device.kind == "cpu" else (32, 64)
-        group = next((size for size in _SIDES if least <= size <= most and size >= sides), most)
-        group = min(group, device.max_work_group_size)
-        fits = [nb for nb in _BLOCKS if nb <= _SUBSTITUTED and nb < 2 * n]
-        fits = [nb for nb in fits if (device.kind != "cpu" or nb * group * problem.itemsize <= device.local_memory)]
+        if device.kind != "cpu":
+            nb = min(max(1 << (n - 1).bit_length(), 16), _INVERTED)
+            inverses: Config = {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": structured.largest_group(device), "PANEL": 16}
+            return substitution.whole(device, n, sides, problem.itemsize) or inverses
+        group = min(next((size for size in _SIDES if sides <= size <= 64), 64), device.max_work_group_size)
+        fits = [nb for nb in _BLOCKS if nb <= _SUBSTITUTED and nb < 2 * n and nb * group * problem.itemsize <= device.local_memory]
         return {"METHOD": "substitute", "NB": max(fits, default=16), "IB": substituted(problem, device), "WGS": group, "PANEL": 8}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
