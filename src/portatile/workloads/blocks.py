@@ -12,11 +12,12 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.extras import Extras, Triangle
 from portatile.workloads.gemm.forms.gpu import default
 from portatile.workloads.gemm.forms.gpu.default import alone, in_stacks
 from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.plan import build
 from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import Batch
 
@@ -73,15 +74,15 @@ def whole(problem: Problem, asked: BlockProduct, triangle: Triangle, device: Dev
     first, so that there ``c`` may be one of them.
     """
     called = product(problem, asked)
-    point, stream = zeros.shared(called.problem, device, triangle)
-    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=stream))
+    point, sharing = zeros.shared(called.problem, device, triangle)
+    return _bound(problem, called, build(called.problem, point, device, Extras(triangle=triangle, sharing=sharing)))
 
 
 def mirrored(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
     """As ``product``, in one launch that reads the stored triangle of a symmetric operand, on NVIDIA's GPUs."""
     called = product(problem, asked)
     tile = in_stacks(computed(called.problem), device, Structure(mirrored=triangle.operand)).mirroring(triangle.operand)
-    return _bound(problem, called, build(called.problem, tile, device, triangle=triangle))
+    return _bound(problem, called, build(called.problem, tile, device, Extras(triangle=triangle)))
 
 
 def doubled(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
@@ -90,7 +91,7 @@ def doubled(problem: Problem, asked: BlockProduct, triangle: Triangle, device: D
     found = zeros.doubled(called.problem, device)
     assert found is not None
     point, sharing = found
-    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=sharing))
+    return _bound(problem, called, build(called.problem, point, device, Extras(triangle=triangle, sharing=sharing)))
 
 
 def stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
@@ -123,7 +124,7 @@ def _stacked(problem: Problem, asked: BlockProduct, triangle: Triangle, device: 
     """The launches of a stack of ``count`` products with this tile."""
     one = _first(problem, asked)
     strides = {name: layout.strides[0] for name, (_, layout) in asked.operands.items()}
-    plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1, TAIL=0), device, Batch(count, **strides), triangle)
+    plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1, TAIL=0), device, Extras(Batch(count, **strides), triangle))
     return _bound(problem, _call(asked, one), plan)
 
 
@@ -133,7 +134,7 @@ def added(problem: Problem, asked: BlockProduct, addend: tuple[str, Layout], dev
     """
     memory, layout = addend
     called = product(problem, asked)
-    plan = build(called.problem, alone(computed(called.problem), device), device, added=layout)
+    plan = build(called.problem, alone(computed(called.problem), device), device, Extras(addend=layout))
     return _bound(problem, msgspec.structs.replace(called, operands={**called.operands, "d": memory}), plan)
 
 

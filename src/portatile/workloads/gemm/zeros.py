@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import matrix_units
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.forms.cpu.default import panels
 from portatile.workloads.gemm.forms.gpu import sharing
 from portatile.workloads.gemm.forms.gpu.default import alone
 from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import Sharing
-from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import computed, in_place, parted
 

@@ -11,7 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import blocks, precisions, structured
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.reference import op
 
 _SQUARE = 32  # that a work-group copies to its place and to the one across the diagonal

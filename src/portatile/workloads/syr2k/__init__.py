@@ -10,7 +10,7 @@ from portatile.template import load
 from portatile.workload import Member, Operand
 from portatile.workloads import blocks, precisions, structured
 from portatile.workloads.gemm import zeros
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.syrk import Syrk, hermitian, kinds
 
 _TRANS = ("N", "T", "NT", "TN", "C", "R", *(a + b for a in "NTCR" for b in "NTCR" if a != b and a + b not in ("NT", "TN")))

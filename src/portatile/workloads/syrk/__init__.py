@@ -12,7 +12,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import CONJUGATE, Expected, Inputs, Member, Operand
 from portatile.workloads import blocks, get, operands, precisions, structured
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.reference import op
 
 _NO_TERMS = 32  # NB where there is nothing to multiply

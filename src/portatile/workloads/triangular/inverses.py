@@ -14,7 +14,7 @@ from portatile.capabilities import MOST_GROUPS
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary
 from portatile.workloads import blocks
 from portatile.workloads.blocks import integer, long_integer
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.structured import order
 
 _STATIC = 49152  # bytes of local memory that a text may declare anywhere

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.workloads import blocks, precisions
 from portatile.workloads.blocks import integer, long_integer
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.structured import result
 from portatile.workloads.triangular.inverses import Stack, inverses, joining, square
 from portatile.workloads.triangular.recursion import Block, BlockPlace, Recursion, SystemBatch, forward

@@ -12,7 +12,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs
 from portatile.workloads import blocks, structured
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.reference import op
 
 
