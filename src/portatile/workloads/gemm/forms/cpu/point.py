@@ -27,8 +27,8 @@ class Cpu(RegisterTile):
         (1, 2, 4, 8, 16),
         "Elements of a vector.",
         must={
-            "the cpu form packs operands that are no reals as they lie: set PACK_A and PACK_B": "(PACK_A or in_place_a)"
-            " and (PACK_B or in_place_b)",
+            "the cpu form reads only real operands without conversion, and packs all others: set PACK_A and PACK_B": ""
+            "(PACK_A or in_place_a) and (PACK_B or in_place_b)",
             "complex elements need even TR, TC and VL, for they are two reals each": "not complex or TR % 2 == VL % 2 == 0",
             "SM, KEEP and TURN are for float32 and float64": "plain or not (SM or KEEP or TURN)",
         },
@@ -76,7 +76,7 @@ class Cpu(RegisterTile):
     MAD: str = parameter(
         "fma",
         ("fma", "mad", "a*b+c"),
-        "How a multiply-add is spelled: fma, mad or a*b+c.",
+        "How a multiply-add is written: fma, mad or a*b+c.",
         when="not KEEP",
         idle="a*b+c",
         tried=(
@@ -98,7 +98,8 @@ class Cpu(RegisterTile):
     TURN: bool = parameter(
         False,
         (False, True),
-        "C is computed transposed, so that vectors lie along its columns: rows and columns, A and B change places in all of this.",
+        "C is computed transposed, so that vectors run along its columns: in all other parameters rows and columns, and A and B, change "
+        "places.",
         when="not KEEP",
         tried=("not TURN or (device_kind == 'cpu' and m > 1)",),
     )
@@ -119,7 +120,7 @@ class Cpu(RegisterTile):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Groups that share the k of one tile; a second kernel adds their sums, always in the same order.",
+        "Split k: work-groups that share the k of one tile; a second launch adds their sums in a fixed order.",
         must={
             "the cpu form splits k over groups or over launches: set SPLIT_K = 1 or KB = 0": "SPLIT_K == 1 or KEEP or KB == 0 or KB >= k"
         },
@@ -141,7 +142,7 @@ class Cpu(RegisterTile):
 
     @property
     def transposes(self) -> bool:
-        """Whether C^T = op(B)^T op(A)^T is computed."""
+        """Whether the kernel computes C^T = op(B)^T op(A)^T."""
         return self.TURN
 
     def groups(self, problem: Problem) -> int:

@@ -114,7 +114,7 @@ class Generic(BlockedTile):
     MAD: str = parameter(
         "fma",
         ("fma", "mad", "a*b+c"),
-        "How a multiply-add is spelled: fma, mad or a*b+c.",
+        "How a multiply-add is written: fma, mad or a*b+c.",
         tried=("MAD == 'a*b+c' or (device_kind != 'cpu' and SCALARS and UNROLL == KB and PAD == 0 and SPLIT_K == 1)",),
     )
     SCALARS: bool = parameter(
@@ -137,7 +137,7 @@ class Generic(BlockedTile):
     PACK_A: bool = parameter(
         False,
         (False, True),
-        "A is packed into panels by a kernel of its own.",
+        "A launch before the product packs A into panels.",
         must={
             "A is packed or read through an image: PACK_A or TXC": "not PACK_A or not TXC or TXC_OF == 'B'",
             "factors of blocks of k are applied where operands are packed: set PACK_A and PACK_B": "not block or (PACK_A and PACK_B)",
@@ -151,13 +151,13 @@ class Generic(BlockedTile):
     PACK_B: bool = parameter(
         False,
         (False, True),
-        "B is packed into panels by a kernel of its own.",
+        "A launch before the product packs B into panels.",
         must={"B is packed or read through an image: PACK_B or TXC": "not PACK_B or not TXC or TXC_OF == 'A'"},
     )
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Groups that share the k of one tile; a second kernel adds their sums, always in the same order.",
+        "Split k: work-groups that share the k of one tile; a second launch adds their sums in a fixed order.",
         tried=(SHARES_K,),
     )
     LDG: bool = parameter(

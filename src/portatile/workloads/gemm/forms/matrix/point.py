@@ -61,7 +61,7 @@ class MatrixUnits(Point):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
+        "Split k: work-groups that share the k of one tile; a second launch adds their sums in a fixed order.",
         tried=(SHARES_K,),
     )
     PROMOTE: int = parameter(
@@ -70,7 +70,7 @@ class MatrixUnits(Point):
     RASTER: int = parameter(
         1,
         (1, 8),
-        "Rows of tiles that neighbouring groups cover together; 0: all.",
+        "Rows of tiles in a band, which neighbouring work-groups cover together; 0: all rows.",
         tried=("RASTER == 1 or tiles >= 64", "device_kind != 'cpu' or RASTER == 1"),
     )
 
@@ -91,7 +91,7 @@ class MatrixUnits(Point):
 
     @property
     def items(self) -> int:
-        """Work-items of a group."""
+        """Work-items of a work-group."""
         return 32 * self.TBR * self.TBC
 
     @property

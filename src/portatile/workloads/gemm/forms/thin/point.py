@@ -105,15 +105,16 @@ class Thin(Point):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
+        "Split k: work-groups that share the k of one tile. A second launch, or with JOIN the last group, adds their sums in a fixed "
+        "order.",
         tried=(SHARES_K,),
     )
     JOIN: bool = parameter(
         False,
         (False, True),
-        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch. NVIDIA's GPUs "
+        "Of the work-groups that share a tile's k, the last to finish adds all sums, in a fixed order: no second launch. NVIDIA's GPUs "
         "and processors.",
-        must={"JOIN adds what groups share: with SPLIT_K": "not JOIN or SPLIT_K > 1"},
+        must={"JOIN needs work-groups that share k: SPLIT_K > 1": "not JOIN or SPLIT_K > 1"},
         tried=("not JOIN or joins", f"not JOIN or TBR * TR * TC * SPLIT_K * itemsize <= {JOINED}"),
         later=True,
     )
@@ -135,7 +136,7 @@ class Thin(Point):
 
     @property
     def items(self) -> int:
-        """Work-items of a group."""
+        """Work-items of a work-group."""
         return self.TBR * self.KG
 
     @property
@@ -145,7 +146,7 @@ class Thin(Point):
 
     @property
     def transposes(self) -> bool:
-        """Whether C^T = op(B)^T op(A)^T is computed."""
+        """Whether the kernel computes C^T = op(B)^T op(A)^T."""
         return self.TURN
 
     def group(self, along: bool) -> tuple[int, int, int]:

@@ -93,28 +93,32 @@ class Tma(StagedTile):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64),
-        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
+        "Split k: work-groups that share the k of one tile. A second launch, or with JOIN the last group, adds their sums in a fixed "
+        "order.",
         tried=(SHARES_K,),
     )
     JOIN: bool = parameter(
         False,
         (False, True),
-        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch.",
-        must={"JOIN adds what groups share: with SPLIT_K": "not JOIN or SPLIT_K > 1"},
+        "Of the work-groups that share a tile's k, the last to finish adds all sums, in a fixed order: no second launch.",
+        must={"JOIN needs work-groups that share k: SPLIT_K > 1": "not JOIN or SPLIT_K > 1"},
         tried=("not JOIN or joins", f"not JOIN or TBR * TRR * TBC * TCR * 2048 * SPLIT_K // CLUSTER ** 2 <= {JOINED}"),
     )
     CLUSTER: int = parameter(
         1,
         (1, 2, 4, 8),
-        "Groups that share a tile's k on neighbouring multiprocessors, and add up their sums in each other's local memory. 1: none do.",
+        "Work-groups in a cluster: they share a tile's k and add up their sums through each other's local memory. 1: no clusters.",
         must={
-            "a cluster's groups are those of SPLIT_K, or clusters share k with JOIN": "CLUSTER == 1"
+            "CLUSTER > 1 must equal SPLIT_K, or divide it with JOIN": "CLUSTER == 1"
             " or (SPLIT_K % CLUSTER == 0 and JOIN == (SPLIT_K > CLUSTER))"
         },
         tried=("CLUSTER == 1 or clusters",),
     )
     RASTER: int = parameter(
-        1, (1, 8), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",)
+        1,
+        (1, 8),
+        "Rows of tiles in a band, which neighbouring work-groups cover together; 0: all rows.",
+        tried=("RASTER == 1 or tiles >= 64",),
     )
 
     @property

@@ -56,7 +56,7 @@ class Vnni(RegisterTile):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Groups that share the k of one tile; a second kernel adds their sums, always in the same order.",
+        "Split k: work-groups that share the k of one tile; a second launch adds their sums in a fixed order.",
         tried=(SHARES_K,),
     )
     RASTER: int = parameter(
