@@ -24,7 +24,8 @@ class ProductByForms(Product):
         return forms.default(problem, device).config()
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """The launches that pack operands, if any, the product, and with split k the reduction; the last step computes the elements of C.
+        """The launches that pack operands, if any, the product, and with split k the reduction; the last step
+        computes the elements of C.
         """
         return plan.build(problem, forms.read(config), device)
 

@@ -1,4 +1,5 @@
-"""The arguments of a product's kernels: operands with offset and row stride, factors, literals. Also shapes of operands, and rounding up.
+"""The arguments of a product's kernels: operands with offset and row stride, factors, literals. Also shapes of
+operands, and rounding up.
 """
 
 from __future__ import annotations

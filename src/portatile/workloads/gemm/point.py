@@ -147,7 +147,8 @@ class Point:
 
     @property
     def gathered(self) -> int:
-        """The work-groups of a cluster that share a tile's k and add up their sums through each other's local memory; 1 without clusters.
+        """The work-groups of a cluster that share a tile's k and add up their sums through each other's local
+        memory; 1 without clusters.
         """
         return 1
 

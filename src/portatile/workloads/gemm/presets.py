@@ -65,7 +65,8 @@ def staged(point: Generic, way_a: str, way_b: str) -> Generic:
 
 
 def blocked(dtype: str) -> Generic:
-    """The tile on which the ways are compared: 256 work-items with 8 x 8 elements each in vectors of 4, for float64 4 x 4 in vectors of 2.
+    """The tile on which the ways are compared: 256 work-items with 8 x 8 elements each in vectors of 4, for float64
+    4 x 4 in vectors of 2.
     """
     vector = 4 if dtype == "float32" else 2
     return tile(vector, (2 * vector, 2 * vector), (16, 16), (1, 1), 8, True)

@@ -58,7 +58,8 @@ class Product(Workload):
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ()) | frozenset(("c",) if scalars["beta"] != 0 else ())
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Cuts by rows and by columns of C. Parts equal the whole only within the error bound, because a part may use another split of k.
+        """Cuts by rows and by columns of C. Parts equal the whole only within the error bound, because a part may
+        use another split of k.
         """
         a = "columns" if problem.options["trans_a"] in ("T", "C") else "rows"
         b = "rows" if problem.options["trans_b"] in ("T", "C") else "columns"

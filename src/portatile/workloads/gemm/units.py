@@ -58,7 +58,8 @@ _STORED = {"float16": "F16", "bfloat16": "BF16"}  # 16-bit types that sums are r
 
 
 def kind(problem: Problem, device: DeviceInfo) -> str:
-    """The multiply-add for the problem's operands; empty if there is none. Without units for 8-bit floats these are converted to float16.
+    """The multiply-add for the problem's operands; empty if there is none. Without units for 8-bit floats these are
+    converted to float16.
     """
     name = types_of(problem).operand.name
     return KINDS.get(name, "") + ("_AS_F16" if name in EIGHT_BITS and name not in device.can.matrix_types else "")
