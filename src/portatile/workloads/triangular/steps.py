@@ -1,4 +1,4 @@
-"""The steps of TRSM for a configuration: the blocks on the diagonal one after another, and the products between them."""
+"""The steps of TRSM for a configuration: the blocks on the diagonal in order, and products between them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from portatile.workloads.structured import result
 from portatile.workloads.triangular.inverses import Stack, inverses, joining, square
 from portatile.workloads.triangular.recursion import Block, BlockPlace, Recursion, SystemBatch, forward
 
-_REGISTERS = 8  # of vectors that a tile takes, a power of two
-_REGISTERS_WIDE = 16  # the same where there are twice as many
-_ZERO_GROUPS = 64  # rows of groups of a launch that mostly does nothing
+_REGISTERS = 8  # vector registers for a processor's tile, a power of two
+_REGISTERS_WIDE = 16  # the same for processors with twice as many registers
+_ZERO_GROUPS = 64  # rows of work-groups of a launch that usually has nothing to do
 
 
 def plan(problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatch | None = None) -> Plan:
     """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous.
 
-    With ``batch``, ``problem`` is its first one, and every step works on all of them.
+    With ``batch``, ``problem`` is the first system, and every step computes all of them.
     """
     blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
@@ -31,10 +31,10 @@ def plan(problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatc
 
 
 class _Substitution(Recursion):
-    """A block on the diagonal is solved in place by one launch; on GPUs a system of one block beside its right-hand sides."""
+    """One launch solves each block on the diagonal in place; on GPUs it may solve a system of one block out of place."""
 
     def plan(self) -> Plan:
-        """Launches and products by turns, over a copy of B where the solution is apart, unless one launch reads B; no workspace."""
+        """Launches and products in turn, over a copy of B if the result is apart, unless a single launch reads B; no workspace."""
         self.solution = self.rest = result(self.problem)
         defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
         self.serial = self.device.kind == "cpu"
@@ -49,9 +49,10 @@ class _Substitution(Recursion):
         return Plan(tuple(self.steps))
 
     def _vectors(self) -> Mapping[str, Value]:
-        """The vectors of a processor, and how many of them, for each of IB rows, its registers hold beside what they are added to.
+        """The vectors of a processor, and how many of them its registers hold for each of IB rows, beside the vectors to which they are
+        added.
 
-        Of complex elements a vector has real parts or imaginary ones, and both together are one that OpenCL has.
+        Vectors of complex elements hold real or imaginary parts only; OpenCL C has a vector type for both together.
         """
         wide, itemsize, parts = self.device.wide_vectors, self.problem.itemsize, 2 if blocks.is_complex(self.problem) else 1
         lanes = min((64 if wide else 32) * parts // itemsize, 16 // parts, int(self.config["WGS"]))
@@ -62,13 +63,13 @@ class _Substitution(Recursion):
         return {**vectors, **({"WIDE": f"{real}{2 * lanes}", "PART": real} if parts > 1 else {"TOGETHER": min(together, sides)})}
 
     def solution_layout(self) -> Layout:
-        """The operand's own."""
+        """The layout of the operand that receives the solution."""
         return self.problem.layout[self.solution]
 
     rest_layout = solution_layout
 
     def leaf(self, block: Block, first: bool) -> None:
-        """The block as a lower triangle: transposed by its strides, and read backwards where the last unknown comes first."""
+        """The block as a lower triangle: transposed by its strides, and reversed if its last unknown comes first."""
         a = self.problem.layout["a"]
         across = self.left == (self.trans in "NR")  # whether the stored rows of A are the equations
         a_row, a_column = (a.strides[0], 1) if across else (1, a.strides[0])
@@ -97,7 +98,9 @@ class _Substitution(Recursion):
             self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, self.systems), (group, 1, 1), arguments))
 
     def _sides(self, name: str, memory: Arg, layout: Layout, block: Block) -> tuple[Arg, ...]:
-        """Right-hand sides, or what is solved: where the first unknown of a block lies, and the steps to the next one and the next side."""
+        """The arguments for right-hand sides or the solution: the place of the block's first unknown, and the strides to the next unknown
+        and side.
+        """
         row, column = (layout.strides[0], 1) if self.left else (1, layout.strides[0])
         backwards = not forward(self.problem)
         offset, row = (layout.offset + (block.size - 1) * row, -row) if backwards else (layout.offset, row)
@@ -106,17 +109,17 @@ class _Substitution(Recursion):
 
 
 class _Inverses(Recursion):
-    """All blocks on the diagonal are inverted first; then each is one product, out of place.
+    """All blocks on the diagonal are inverted first; then each is solved by one product, out of place.
 
-    Where the solution overwrites B, it comes into being beside B and is written there in the end. Where it is apart, B is only read, and
-    right-hand sides that products change lie in ``rest``: the first product with each of them brings them there from B, or, on
-    devices without such products, they are copied first. The block that is solved first has no need of that.
+    If the solution overwrites B, it is computed in a workspace and copied to B in the end. If the result is apart, B is only read, and the
+    right-hand sides that products change lie in the workspace ``rest``: the first product with each of them reads B and writes ``rest``,
+    or, on devices without such products, B is copied first. The block that is solved first needs no copy.
 
-    With refinement, two more products correct each block of X by the inverse times its residual.
+    With refinement, two further products correct each block of X by the inverse times its residual.
     """
 
     def plan(self) -> Plan:
-        """Inversion, doubling, products, writing back."""
+        """Inversion, joining, products, and the copy of the result."""
         self.refine, self.apart = self.config["METHOD"] == "refine", result(self.problem) != "b"
         self.shared: dict[str, Temporary] = {}
         self.solution, self.rest = ("c", "rest") if self.apart else ("solution", "b")
@@ -141,13 +144,13 @@ class _Inverses(Recursion):
         return Plan(tuple(self.steps), tuple(self.shared.values()))
 
     def step(self, memory: str) -> int:
-        """As of any recursion; triangles that are shared have shared inverses."""
+        """As for any recursion; a shared triangle has shared inverses."""
         if memory in ("inverses", "blocks"):
             return -(-self.order // self.nb) * self.nb**2 if self.batch is not None and self.batch.a else 0
         return self.problem.sizes["m"] * self.ld if memory in ("rest", "solution") else super().step(memory)
 
     def _update(self, known: Block, rest: Block, first: bool) -> None:
-        """As of any recursion; the first time that right-hand sides change they come from B."""
+        """As for any recursion, but the first update of right-hand sides reads them from B."""
         if not (first and self.brings):
             super()._update(known, rest, first)
             return
@@ -155,7 +158,7 @@ class _Inverses(Recursion):
         self._take(blocks.added(self.problem, self.contribution(known, rest, "alpha"), given, self.device))
 
     def _take(self, plan: Plan) -> None:
-        """Append the launches of a product; all of them share their temporaries, since they run one after another."""
+        """Append the launches of a product. All products share their temporaries, since they run one after another."""
         self.steps += plan.steps
         self._share(plan.temporaries)
 
@@ -166,12 +169,12 @@ class _Inverses(Recursion):
                 self.shared[one.name] = one
 
     def _zeros(self) -> Triangle:
-        """What a product with an inverse, or with a block on the diagonal, may skip."""
+        """The triangle of zeros that a product with an inverse, or with a block on the diagonal, may skip."""
         lower = (self.problem.options["uplo"] == "L") != (self.trans in "TC")
         return Triangle("a" if self.left else "b", "above" if lower else "below")
 
     def _end(self) -> None:
-        """Write the solution over B, or zeros for alpha = 0 where it lies already: one product alone has left them there."""
+        """Copy the solution to B; or, if the result is apart, write zeros for alpha = 0, unless a single product has done so."""
         if not self.apart:
             solution = BlockPlace("solution", self.solution_layout(), "temporary")
             self.copy(solution, BlockPlace("b", self.problem.layout["b"], "inout"))
@@ -185,18 +188,18 @@ class _Inverses(Recursion):
         self.steps.append(Launch(self.text, "triangular_zero", size, (group, 1, 1), arguments))
 
     def solution_layout(self) -> Layout:
-        """C's own, or row-major with rows that begin on a vector."""
+        """C's layout, or row-major with rows aligned for vectors."""
         return self.problem.layout["c"] if self.apart else Layout((self.ld, 1))
 
     def rest_layout(self) -> Layout:
-        """B's own, or row-major with rows that begin on a vector."""
+        """B's layout, or row-major with rows aligned for vectors."""
         return Layout((self.ld, 1)) if self.apart else self.problem.layout["b"]
 
     def leaf(self, block: Block, first: bool) -> None:
         """X[block] = scale * op(inverse) B[block], or the mirror image from the right."""
         inverse = Layout((self.nb, 1), block.start * self.nb)
         target = self.part(self.solution_layout(), block)
-        untouched = first and not self.refine  # B as it was given
+        untouched = first and not self.refine  # B is still the caller's
         rest, layout = ("b", self.problem.layout["b"]) if untouched else (self.rest, self.rest_layout())
         known = self.part(layout, block)
         scale = "alpha" if first else 1.0
@@ -211,6 +214,6 @@ class _Inverses(Recursion):
                 self.multiply(asked, natively=True)
 
         product("inverses", (rest, known), (self.solution, target), (scale, 0.0))
-        if self.refine:  # B[block] becomes what X[block] leaves unexplained, and X[block] gets the solution for that
+        if self.refine:  # B[block] becomes the residual of X[block], and the solution for the residual is added to X[block]
             product("blocks", (self.solution, target), (rest, known), (-1.0, scale))
             product("inverses", (rest, known), (self.solution, target), (1.0, 1.0))
