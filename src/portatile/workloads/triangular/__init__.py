@@ -37,15 +37,16 @@ class Triangular(structured.TriangularOperand):
     counts as ones and is not read. With alpha = 0 X becomes zero whatever A and B hold. A zero on the diagonal gives infinities or NaN, as
     in the BLAS. With ``apart`` X is C (m x n), and B is only read. ``precision`` is that of the products off the diagonal; blocks on it are
     solved natively, in an order that depends on the configuration, so results may differ between devices.
+    """
 
     name = "triangular"
     meanings: Mapping[str, str] = {
-        "METHOD": "invert: all blocks on the diagonal are inverted at once, and each is solved by a product, which is fast. refine: as
-        invert, with " "one step of iterative refinement for each block. substitute: blocks are solved by substitution, as accurately as the
-        BLAS does for any " "triangle.",
+        "METHOD": "invert: all blocks on the diagonal are inverted at once, and each is solved by a product, which is fast. refine: as "
+        "invert, with one step of iterative refinement for each block. substitute: blocks are solved by substitution, as accurately as "
+        "the BLAS does for any triangle.",
         "NB": "Order of the blocks on the diagonal.",
-        "IB": "Order of the blocks that substitution inverts before they are joined up to order NB; with substitute, unknowns that are kept
-        in " "registers.",
+        "IB": "Order of the blocks that substitution inverts before they are joined up to order NB; with substitute, unknowns that are "
+        "kept in registers.",
         "WGS": "Work-items of a work-group; on a processor the right-hand sides that a work-item solves together, in vectors.",
         "PANEL": "Columns that a work-group joins at a time when blocks are inverted.",
     }
@@ -79,8 +80,9 @@ class Triangular(structured.TriangularOperand):
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """On a processor substitution, with vectors along the right-hand sides: it is nearly as fast as products.
 
-        On other devices small systems are solved by substitution in one launch, as long as a work-item's chain of sums takes less time than several
-        launches; larger ones by inverses, which are faster and little less accurate. Larger blocks mean fewer launches, which suits a GPU.
+        On other devices small systems are solved by substitution in one launch, as long as a work-item's chain of sums takes less time than
+        several launches; larger ones by inverses, which are faster and little less accurate. Larger blocks mean fewer launches, which suits
+        a GPU.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
         if device.kind == "cpu":
