@@ -96,8 +96,7 @@ class Triangular(structured.TriangularOperand):
     @staticmethod
     def _block(problem: Problem) -> int:
         """The order of a GPU's blocks: large if the chain of launches dominates, which it does the more the fewer right-hand sides there
-        are, and
-        otherwise as suits products that skip zeros.
+        are, and otherwise as suits products that skip zeros.
         """
         order = structured.order(problem)
         sides = problem.sizes["n" if problem.options["side"] == "L" else "m"]
