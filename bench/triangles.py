@@ -38,12 +38,12 @@ from portatile.records import DeviceInfo, Launch, Plan, Problem, Source, Value
 from portatile.workloads import blocks, syrk
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm.capabilities import local_limit
+from portatile.workloads.gemm.extras import Extras, Triangle
 from portatile.workloads.gemm.forms.gpu import costs, ranking, sharing
 from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, Sharing, Tailed
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters
-from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reals import computed
 
 PAIRS = {"syrk": ("a", "a"), "syr2k": ("a", "b")}
@@ -87,7 +87,7 @@ class Case:
     def plan(self, way: sharing.Way, info: DeviceInfo) -> Plan:
         """The launches of a way."""
         point, shared = way.found
-        return gemm_plan.build(self.product, point, info, triangle=self.triangle, stream=shared)
+        return gemm_plan.build(self.product, point, info, Extras(triangle=self.triangle, sharing=shared))
 
 
 def ways(case: Case, info: DeviceInfo, most: int) -> dict[str, sharing.Way]:

@@ -17,18 +17,18 @@ from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 
-_LARGEST = 2**63  # bytes: no address goes further
+_LARGEST = 2**63  # bytes: the end of the address space
 
 Operands = dict[str, NDArray[np.generic]]
 Scalars = dict[str, Any]
-"""Factors by name: real numbers, or complex ones of complex operands."""
+"""Scalar factors such as alpha, by name: real numbers, or complex numbers if the operands are complex."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An array that a computation reads or writes. ``role``: ``in``, ``out`` (old content never read) or ``inout``.
+    """An array that a computation reads or writes. ``role`` is ``in``, ``out`` (its old content is never read) or ``inout``.
 
-    ``form`` describes the image where kernels take it as one.
+    ``form`` describes the image if the kernels read the operand as one.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Expected:
 
     ``scale`` is the magnitude of the rounding error at each place; a result is right when
     ``|result - value| <= bound * scale``. Where ``scale`` is 0 the result must be equal (NaN equals NaN): padding is untouched.
-    With a ``reduction`` (``sum``, ``min`` or ``max``) only that of all elements is compared, with the one number in ``values``.
+    With a ``reduction`` (``sum``, ``min`` or ``max``) only that reduction over all elements is compared, with the one number in ``values``.
     """
 
     values: NDArray[Any]
@@ -67,12 +67,12 @@ class Expected:
 class Cut:
     """A size along which a problem may be split into parts that are computed one by one.
 
-    - ``pieces``: the operands of which a part takes a piece: ``rows`` or ``columns`` of the stored matrix, or ``matrices`` of a stack.
-      Other operands are taken whole. ``unit``: rows or columns for each step of the size.
-    - ``first``: the scalar that takes the index of a part's first step, if there is one.
-    - ``period``: a part that begins at a multiple of it computes every element with the same roundings as the whole does.
-    - ``sums``: the parts are terms. Each computes the whole output, and the host adds the results. This rounds in another order and
-      needs an output of role ``out`` whose bound allows that, so it is used only if no other split makes the parts small enough.
+    - ``pieces``: the operands that are cut with the problem, and what a part receives of each: ``rows`` or ``columns`` of the stored
+      matrix, or ``matrices`` of a stack. Every part receives all other operands whole. ``unit``: rows or columns for each step of the size.
+    - ``first``: the scalar that receives the index of a part's first step; empty if there is none.
+    - ``period``: a part that begins at a multiple of it rounds every element exactly as the uncut problem does.
+    - ``sums``: the parts are terms of a sum. Each computes the whole output, and the host adds the results. This rounds in another order
+      and needs an output of role ``out`` whose bound allows that, so it is used only if no other split makes the parts small enough.
     """
 
     size: str
@@ -84,15 +84,15 @@ class Cut:
 
 
 CONJUGATE = "*"
-"""A suffix to the name of a scalar in a ``Member``: the scalar's conjugate is passed."""
+"""Appended to the name of a scalar in a ``Member``, it means that the scalar's conjugate is passed."""
 
 
 @dataclass(frozen=True)
 class Member:
     """One of the problems that together compute some rows of a triangular output.
 
-    ``operands`` maps each operand to one of the whole problem's and the ranges of its rows and columns, as stored. ``scalars`` are
-    numbers, or names of the whole problem's scalars.
+    ``operands`` maps each of its operands to an operand of the whole problem, with the ranges of rows and columns (as stored) that it
+    covers. ``scalars`` are numbers, or names of the whole problem's scalars.
     """
 
     workload: str
@@ -110,11 +110,11 @@ class Workload(ABC):
 
     - ``name``, and ``aliases``: other names that users may write.
     - ``sizes``: name -> meaning. ``scalars``: name -> default value. ``dtypes``. ``operands``, the output last.
-    - ``options``: name -> allowed values, the default first. ``implied``: options that a problem leaves out at their default.
+    - ``options``: name -> allowed values, the default first. ``implied``: options that a problem omits while they have their default.
     - ``presets``: name of a published configuration -> what it is.
     - ``meanings``: parameter -> what it does, a sentence or two for users; see ``explained``.
-    - ``products``: whether its operations are those of matrix products, which matrix units may do.
-    - ``triangle``: where only a triangle of the output is computed, the size that is its order; see ``members``.
+    - ``products``: whether its operations are those of matrix products, so that matrix units may compute them.
+    - ``triangle``: if only a triangle of the output is computed, the size that is the triangle's order; see ``members``.
     - ``hint``: a sentence that ``portatile tune`` prints for users who may mean another workload.
     """
 
@@ -177,11 +177,13 @@ class Workload(ABC):
                 raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
 
     def normalised(self, dtype: str, options: Mapping[str, Value]) -> Mapping[str, Value]:
-        """The given options of a problem of this dtype, each by the one of its values that stands for all of the same effect."""
+        """The given options, where each value is replaced by the one that represents all values of the same effect for this dtype."""
         return options
 
     def _option_values(self, options: Mapping[str, Any]) -> dict[str, Value]:
-        """A value for each option, without the ``implied`` ones at their default. Raises ArgumentError for a value that is not allowed."""
+        """A value for each option, except ``implied`` options that have their default. Raises ArgumentError for a value that is not
+        allowed.
+        """
         values = {name: allowed[0] for name, allowed in self.options.items()}
         values |= {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         values = {name: value for name, value in values.items() if name not in self.implied or value != self.options[name][0]}
@@ -191,7 +193,7 @@ class Workload(ABC):
         return values
 
     def operands_of(self, options: Mapping[str, Value]) -> tuple[Operand, ...]:
-        """The operands of problems with these options, the output last: ``operands``, where options add none."""
+        """The operands of problems with these options, the output last: ``operands``, unless an option adds one."""
         return self.operands
 
     @abstractmethod
@@ -211,8 +213,8 @@ class Workload(ABC):
         """A configuration that is always legal and correct, and reasonably fast."""
 
     def contenders(self, problem: Problem, device: DeviceInfo) -> Sequence[Config]:
-        """Configurations that are worth timing beside the default when an untuned problem is first computed: legal ones, the most
-        promising first. None where the default is as good as known.
+        """Configurations that are worth timing beside the default when an untuned problem is first computed: all legal, the most promising
+        first. Empty if the default is as good as any that is known.
         """
         return ()
 
@@ -221,15 +223,15 @@ class Workload(ABC):
         """The steps that compute the problem."""
 
     def preset(self, name: str, problem: Problem) -> Config:
-        """The configuration that one of ``presets`` names, for the problem; raises UnknownNameError for any other name."""
+        """The configuration of the preset called ``name`` for the problem; raises UnknownNameError if there is no such preset."""
         raise UnknownNameError(f"preset of {self.name}", name, self.presets)
 
     def canonical(self, config: Config) -> Config:
-        """``config``, perhaps recorded by an earlier version, in the space's present names; raises UsageError where that fails."""
+        """``config``, which an earlier version may have recorded, with today's parameter names; raises UsageError if that is impossible."""
         return config
 
     def translated(self, config: Config) -> Mapping[str, Value]:
-        """A configuration of another program, in this workload's parameters; empty where it belongs to another computation."""
+        """The configuration of another program, in this workload's parameters; empty if it belongs to another computation."""
         return {}
 
     def explained(self, config: Config) -> Mapping[str, str]:
@@ -237,15 +239,15 @@ class Workload(ABC):
         return self.meanings
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:
-        """For an emulation of a product: whether it is expected to be faster than the native one, with an error bound that is no larger."""
+        """For an emulated product: whether it is expected to be faster than the native one at an error bound that is no larger."""
         return False
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
-        """A sentence for ``explain`` where another computation runs than the workload's name says; else empty."""
+        """A sentence for ``explain`` if the computation differs from what the workload's name says; otherwise empty."""
         return ""
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """``config`` of another device, without the instructions that ``device`` lacks, so that it compiles there."""
+        """``config``, chosen for another device, without instructions that ``device`` lacks, so that it compiles there."""
         return config
 
     @abstractmethod
@@ -253,24 +255,24 @@ class Workload(ABC):
         """Random operands and scalars in the problem's layout."""
 
     def usual_inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Inputs with the default scalars, for timing: a factor of 0, for instance, would save work that is counted."""
+        """Inputs with the default scalars, for timing: a factor of 0, for instance, would skip work that ``flops`` counts."""
         inputs = self.inputs(problem, rng)
         return replace(inputs, scalars={**inputs.scalars, **{name: factor(problem.dtype, value) for name, value in self.scalars.items()}})
 
     @abstractmethod
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """The expected content of each output, computed in float64 (for float64 problems too; the bound allows for both errors).
+        """The expected content of each output, computed in float64 (also for float64 problems: the bound allows for both errors).
 
-        With ``sample``, only at random places drawn from it, so that large problems are checked quickly.
+        With ``sample``, only at random places drawn with it, so that large problems are checked quickly.
         """
 
     @abstractmethod
     def bound(self, problem: Problem, config: Config) -> float:
-        """The factor of ``Expected.scale`` that rounding explains for this configuration, with its source in the docstring."""
+        """How many times ``Expected.scale`` the rounding error of this configuration may be; the docstring names the formula's source."""
 
     @abstractmethod
     def flops(self, problem: Problem) -> float:
-        """Floating-point operations by the field's convention, stated in the docstring."""
+        """Floating-point operations as the field counts them; the docstring states the convention."""
 
     def functions(self, problem: Problem) -> float:
         """Special functions (inverse roots, sines and cosines, exponentials) that a run needs, however they are computed."""
@@ -281,48 +283,46 @@ class Workload(ABC):
         """The fewest bytes that must cross the memory bus: each input read once, each output written once."""
 
     def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
-        """The speed of a run that took ``seconds``, with its unit: Gflop/s, or GB/s of ``traffic`` without arithmetic."""
+        """The speed of a run that took ``seconds``, with its unit: Gflop/s, or GB/s of ``traffic`` if there is no arithmetic."""
         flops = self.flops(problem)
         return (flops / seconds / 1e9, "Gflop/s") if flops > 0 else (self.traffic(problem) / seconds / 1e9, "GB/s")
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """The work of a configuration over the useful work, as far as the shape determines it: partial tiles, a last wave of groups.
+        """The work that a configuration does over the useful work, as far as the shape determines it: partial tiles, a partial last wave.
 
-        1 where nothing is known. ``predict`` transfers times between problems with it.
+        1 if nothing is known. ``predict`` uses it to transfer times from one problem to another.
         """
         return 1.0
 
     def loss(self, problem: Problem, device: DeviceInfo) -> float:
-        """An estimate of the default's time over the best one's where neither was measured; used by ``predict``."""
+        """An estimate of the default's time over the best configuration's if neither was measured; used by ``predict``."""
         return 1.25
 
     def loads(self, problem: Problem, config: Config) -> float:
-        """The bytes that work-items load from local memory or the nearest cache, not from registers; 0 where nothing is known.
+        """Bytes that the work-items load from local memory or the nearest cache, not from registers; 0 if nothing is known.
 
-        The model ranks configurations by it before any is compiled.
+        The performance model ranks configurations by it before any of them is compiled.
         """
         return 0.0
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """The operands whose old content matters with these scalars: by default all but outputs."""
+        """The operands whose old content matters with these scalars; by default all but those of role ``out``."""
         return frozenset(operand.name for operand in self.operands_of(problem.options) if operand.role != "out")
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """The ways to split a problem that is too large for a device, for a configuration; by default none."""
+        """The ways to split a problem that is too large for a device, in this configuration; by default none."""
         return ()
 
     def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
-        """The problems that compute the rows from ``first`` up to, not including, ``past`` of a triangular output, in order; by default
-        none.
-        """
+        """The problems that compute rows ``first`` to ``past`` (exclusive) of a triangular output, in order; by default none."""
         return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Small edge-case problems, whose sizes no tile divides, with the options of ``problem``: variants are checked on them first."""
+        """Small edge-case problems with the options of ``problem`` and sizes that no tile divides. Every variant is checked on them first."""
         return []
 
     def distance(self, one: Problem, other: Problem) -> float:
-        """The distance of two problems: 0 for equal ones, infinite where a configuration of one is not used for the other."""
+        """The distance between two problems: 0 if they are equal, infinite if a configuration of one must not be used for the other."""
         if one.dtype != other.dtype:
             return float("inf")
         distance = sum(abs(np.log2((abs(one.sizes[s]) + 1) / (abs(other.sizes[s]) + 1))) for s in self.sizes)

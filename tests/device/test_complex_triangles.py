@@ -13,9 +13,9 @@ from portatile.device.base import Device
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads import operands
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.forms.gpu.point import Gpu, pipeline
 from portatile.workloads.gemm.forms.gpu.triangle import Quarters, quartered
-from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import k_fast
 from support.checking import check

@@ -92,7 +92,7 @@ def test_a_configuration_that_no_plan_is_made_of_is_a_failed_trial(device: Devic
     done = measured_configs.measured(problem, device.info.id, [foreign, own])
     trials = [done.trials[canonical(config)] for config in (own, foreign)]
     assert [trial.status for trial in trials] == ["ok", "launch"]
-    assert "no host makes tensor maps" in trials[1].message
+    assert "takes no tensor maps from the host" in trials[1].message
 
 
 def test_losses_and_pennycooks_measure(device: Device) -> None:

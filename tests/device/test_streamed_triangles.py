@@ -15,9 +15,9 @@ from portatile.records import Problem
 from portatile.workloads import operands
 from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.capabilities import joins
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.forms.gpu.point import Gpu, pipeline
 from portatile.workloads.gemm.forms.gpu.stream import streamed
-from portatile.workloads.gemm.plan import Triangle
 from support.checking import check, run
 from support.seeds import new_seed
 

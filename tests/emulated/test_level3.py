@@ -12,10 +12,10 @@ from portatile import Buffer, workloads
 from portatile.device.base import Device
 from portatile.records import Problem
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, streamed, tailed
 from portatile.workloads.gemm.forms.gpu.triangle import doubled, quartered
-from portatile.workloads.gemm.plan import Triangle
 
 FACTORS = ((1.0, 0.0), (-2.0, 0.5))  # alpha and beta
 CASES = [

@@ -81,8 +81,8 @@ def test_who_may_form_clusters() -> None:
     point = replace(pipeline(4, (8, 8), (2, 2), 16, 2, 4), SPLIT_K=4, CLUSTER=4)
     assert GEMM.space(case, GPU).violated(point.config()) is None
     assert GEMM.space(case, on_paper("gpu", "sm_80")).violated(point.config()) is not None
-    assert "a cluster's groups" in str(GEMM.space(case, GPU).violated(replace(point, SPLIT_K=8).config()))
-    with pytest.raises(ArgumentError, match="a cluster's groups are those of SPLIT_K"):
+    assert "must equal SPLIT_K" in str(GEMM.space(case, GPU).violated(replace(point, SPLIT_K=8).config()))
+    with pytest.raises(ArgumentError, match="CLUSTER > 1 must equal SPLIT_K"):
         GEMM.plan(case, replace(point, JOIN=True).config(), GPU)
     lowered = GEMM.lowered(point.config(), on_paper("gpu", "sm_80"))
     assert (lowered["CLUSTER"], lowered["JOIN"]) == (1, True)

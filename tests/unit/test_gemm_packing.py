@@ -10,8 +10,9 @@ import pytest
 from portatile import workloads
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.target import EARLY_START
+from portatile.workloads.gemm.extras import Extras, Triangle
 from portatile.workloads.gemm.forms.gpu.point import pipeline
-from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.plan import build
 from support.checking import check
 from support.gemm import CPU, GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
@@ -55,9 +56,9 @@ def test_who_packs_both_in_one_launch() -> None:
     for name, point in (("square", POINT), ("oblong", replace(POINT, TRR=2))):
         triangle = Triangle("c", "above", mirrored=True)
         transposed = problem(100, 100, 30, options={"trans_a": "N", "trans_b": "T"})
-        updates[name] = [step.kernel for step in launches(build(transposed, point, GPU, triangle=triangle))]
+        updates[name] = [step.kernel for step in launches(build(transposed, point, GPU, Extras(triangle=triangle)))]
     assert updates == {"square": ["gemm_pack", "gemm"], "oblong": ["gemm_pack", "gemm"]}
-    zero = build(case, POINT, GPU, triangle=Triangle("a", "above"))
+    zero = build(case, POINT, GPU, Extras(triangle=Triangle("a", "above")))
     assert [step.kernel for step in launches(zero)] == ["gemm_pack", "gemm_pack", "gemm"]
     packed = {**WORKLOAD.default(problem(600, 600, 600), CPU), "SM": False, "PACK_A": True, "PACK_B": True}
     assert [step.kernel for step in launches(WORKLOAD.plan(problem(600, 600, 600), packed, CPU))][:2] == ["gemm_pack", "gemm_pack"]

@@ -21,6 +21,7 @@ from portatile.workload import Inputs
 from portatile.workloads import precisions
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import storage
+from portatile.workloads.gemm.extras import Extras
 from portatile.workloads.gemm.forms.hopper.point import tile
 from portatile.workloads.gemm_residues import choice, numbers
 from support.checking import check, run
@@ -232,7 +233,7 @@ def test_remainders_of_every_tile_are_stored_once(columns: int) -> None:
     problem = workloads.get("gemm").problem(sizes, "int8", {"trans_a": "N", "trans_b": "T"}, layout)
     problem = replace(problem, dtype=REMAINDERS, options={**problem.options, "moduli": "256 255"})
     point = replace(tile(128, columns, 4), MAPS=1)
-    (step,) = gemm_plan.build(problem, point, device, storage.Batch(2, 2048 * 640, 1536 * 640, 2048 * 1536)).steps
+    (step,) = gemm_plan.build(problem, point, device, Extras(storage.Batch(2, 2048 * 640, 1536 * 640, 2048 * 1536))).steps
     assert isinstance(step, Launch)
     after = step.source.text.split("remainders go through local memory")[1]
     end, width = map(int, re.findall(r"for \(int c = 0; c < (\d+); c \+= (\d+)\)", after)[0])

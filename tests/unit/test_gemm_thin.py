@@ -109,10 +109,10 @@ def test_large_local_memory_is_an_argument_in_cuda_only() -> None:
 def test_contradictions_are_refused() -> None:
     base = column(4, (2, 2), 4, 32, 2)
     wrongs: dict[str, dict[str, Value]] = {
-        "powers of two": {"TR": 3},
+        "power of two": {"TR": 3},
         "TRR=2 does nothing in the thin form": {"TRR": 2},
         "PACK_A=True does nothing": {"PACK_A": True},
-        "must divide KB": {"SM": True, "KB": 64},
+        "KB must be a multiple of KG": {"SM": True, "KB": 64},
         "KB=128 does nothing in the thin form unless SM": {"KB": 128},
         "TAIL=1 does nothing": {"TAIL": 1},
     }

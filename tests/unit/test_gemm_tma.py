@@ -75,11 +75,11 @@ def test_which_rows_are_aligned() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"KG": 2}, "as many for each part"),
-        ({"GROUPS": 1, "SPLIT_K": 2}, "have no other tile"),
-        ({"GROUPS": 1, "COPIER": False}, "have a COPIER"),
-        ({"SPLIT_K": 6, "CLUSTER": 4, "JOIN": True}, "clusters share k with JOIN"),
-        ({"TRR": 4, "TCR": 4}, "sums must fit registers"),
+        ({"KG": 2}, "STAGES must be a multiple of KG"),
+        ({"GROUPS": 1, "SPLIT_K": 2}, "do not split k"),
+        ({"GROUPS": 1, "COPIER": False}, "need a COPIER"),
+        ({"SPLIT_K": 6, "CLUSTER": 4, "JOIN": True}, "or divide it with JOIN"),
+        ({"TRR": 4, "TCR": 4}, "sums fit in registers"),
     ],
 )
 def test_what_contradicts_itself(changed: dict[str, int], words: str) -> None:
@@ -89,12 +89,12 @@ def test_what_contradicts_itself(changed: dict[str, int], words: str) -> None:
 
 def test_what_it_does_not_multiply() -> None:
     for case, words in (
-        (product("float32", "NN", (64, 64, 64)), "multiplies float64"),
+        (product("float32", "NN", (64, 64, 64)), "is for float64"),
         (product("float64", "NN", (64, 64, 63)), "aligned to 16 bytes"),
     ):
         with pytest.raises(ArgumentError, match=words):
             GEMM.plan(case, DOUBLES.config(), GPU)
-    with pytest.raises(ArgumentError, match="no host makes tensor maps"):
+    with pytest.raises(ArgumentError, match="takes no tensor maps from the host"):
         GEMM.plan(product("float64", "NN", (64, 64, 64)), DOUBLES.config(), on_paper("gpu", "sm_80"))
 
 

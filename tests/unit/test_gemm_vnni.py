@@ -61,7 +61,7 @@ def test_only_a_device_that_can_is_given_its_instructions() -> None:
 
 
 def test_other_types_and_tiles_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="multiplies bfloat16 and int8"):
+    with pytest.raises(ArgumentError, match="is for bfloat16 and int8"):
         WORKLOAD.plan(problem("float16"), TILE.config(), ABLE)
     with pytest.raises(ArgumentError, match="32 registers"):
         WORKLOAD.plan(problem("int8"), replace(TILE, TC=48).config(), ABLE)

@@ -19,6 +19,7 @@ from portatile.device.target import EARLY_START
 from portatile.errors import ArgumentError
 from portatile.records import Launch, TensorMap
 from portatile.workloads.gemm import plan, storage, units
+from portatile.workloads.gemm.extras import Extras
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.point import Point
 from support.matrix_units import HOPPER, OPENCL, WORKLOAD, launches, needs_nvrtc, problem, product
@@ -109,7 +110,7 @@ def test_the_host_makes_maps_of_operands_and_of_stacks_of_them() -> None:
     one = TensorMap(2, 1000, 1000, 2000, 64, 64)
     assert maps == {"a": one, "b": one}
     target = compiler.target("sm_90")
-    many = plan.build(case, point, HOPPER, storage.Batch(5, 1000 * 1000, 0, 1000 * 1000))  # all problems share B
+    many = plan.build(case, point, HOPPER, Extras(storage.Batch(5, 1000 * 1000, 0, 1000 * 1000)))  # all problems share B
     (stacked,) = many.steps
     assert isinstance(stacked, Launch)
     maps = {arg.name: arg.map for arg in stacked.args if arg.kind == "tensor_map"}

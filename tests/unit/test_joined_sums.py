@@ -93,7 +93,7 @@ def test_who_may_join() -> None:
     assert "JOIN" in str(GEMM.space(case, replace(GPU, vendor="someone else")).violated(shared.config()))
     assert GEMM.lowered(shared.config(), replace(GPU, vendor="someone else"))["JOIN"] is False
     assert "JOIN" in str(GEMM.space(case, GPU).violated(replace(shared, SPLIT_K=1).config()))
-    with pytest.raises(ArgumentError, match="JOIN adds what groups share"):
+    with pytest.raises(ArgumentError, match="JOIN needs work-groups that share k"):
         GEMM.plan(case, replace(shared, SPLIT_K=1).config(), GPU)
     for alone in (replace(MEDIUM, SPLIT_K=2), replace(register(4, 2, 2), SPLIT_K=2)):
         with pytest.raises(ArgumentError, match="JOIN=True does nothing in the"):

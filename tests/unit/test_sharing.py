@@ -9,12 +9,13 @@ import pytest
 from portatile import workloads
 from portatile.records import Call, Launch, Layout, Problem
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.extras import Extras, Triangle
 from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
 from portatile.workloads.gemm.forms.gpu.sharing import doubled_ways, ways
 from portatile.workloads.gemm.forms.gpu.stream import SharedTiles, Tailed, streamed, tailed
 from portatile.workloads.gemm.forms.gpu.tiles import plausible, tiles_of
 from portatile.workloads.gemm.forms.gpu.triangle import Quarters, quartered
-from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.plan import build
 from support.devices import on_paper
 
 GPU = on_paper("gpu")
@@ -59,7 +60,7 @@ def test_a_rest_is_a_second_launch(dtype: str) -> None:
     large, small = matrix((4, 2), (2, 4), 16, 4), matrix((2, 2), (2, 2), 16, 4)
     case = product(3000, dtype)
     sharing = tailed(3000 * (2 if dtype == "complex128" else 1), 128, small, 132)
-    plan = build(case, large, GPU, triangle=LOWER, stream=sharing)
+    plan = build(case, large, GPU, Extras(triangle=LOWER, sharing=sharing))
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     assert sharing is not None
     assert [step.global_size[0] // step.local_size[0] for step in launches] == [sharing.first.groups, sharing.rest.groups]
@@ -82,7 +83,7 @@ def test_quarters_are_stored_in_vectors_where_c_allows_it(pad: int, vectors: boo
     """... also in the text of who asks for quarters of any C."""
     point = pipeline(4, (16, 16), (2, 2), 16, 3, 4)
     step = build(
-        product(512, "float32", pad), replace(point, PACK_A=True, PACK_B=True), GPU, triangle=LOWER, stream=quartered(512, 128)
+        product(512, "float32", pad), replace(point, PACK_A=True, PACK_B=True), GPU, Extras(triangle=LOWER, sharing=quartered(512, 128))
     ).steps[-1]
     assert isinstance(step, Launch)
     assert ("__global float4* to" in step.source.text) == vectors
@@ -96,12 +97,12 @@ def test_no_quarters_of_two_operands() -> None:
 def test_panels_of_a_mirrored_operand_are_packed_once() -> None:
     point = replace(pipeline(4, (16, 16), (2, 2), 16, 3, 4), PACK_A=True, PACK_B=True)
     launches = [
-        [step.kernel for step in build(product(300, "float32"), point, GPU, triangle=one).steps if isinstance(step, Launch)]
+        [step.kernel for step in build(product(300, "float32"), point, GPU, Extras(triangle=one)).steps if isinstance(step, Launch)]
         for one in (LOWER, replace(LOWER, mirrored=False))
     ]
     assert launches == [["gemm_pack", "gemm"]] * 2
     panels = [
-        {one.name for one in build(product(300, "float32"), point, GPU, triangle=one).temporaries}
+        {one.name for one in build(product(300, "float32"), point, GPU, Extras(triangle=one)).temporaries}
         for one in (LOWER, replace(LOWER, mirrored=False))
     ]
     assert panels == [{"a_panels"}, {"a_panels", "b_panels"}]
@@ -113,7 +114,7 @@ def test_what_shared_tiles_keep_counts_as_local_memory() -> None:
     assert point.local_bytes(4) == GPU.can.static_local
     stream = streamed(2048, 2048, "above", point, 132)
     for sharing, asked in ((stream, True), (None, False)):
-        step = build(product(2048, "float32"), point, GPU, triangle=LOWER, stream=sharing).steps[-1]
+        step = build(product(2048, "float32"), point, GPU, Extras(triangle=LOWER, sharing=sharing)).steps[-1]
         assert not isinstance(step, Call)
         assert any(arg.kind == "local" for arg in step.args) == asked
 

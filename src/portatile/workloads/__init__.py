@@ -1,8 +1,8 @@
-"""The workloads: a folder for each tunable computation, found by its name.
+"""The workloads: one folder for each tunable computation, found by its name.
 
-They share ``operands`` (in memory and their expected values), ``arguments`` (what kernels are passed), ``axis`` (filters along
-one axis), ``blocks``, ``structured`` and ``batched`` (level 3), ``precisions`` (which workload computes a product in another
-precision) and ``speeds`` (units).
+The files beside them are shared by several workloads. ``operands`` lays operands out in memory and computes expected values. ``arguments``
+lists the arguments of kernels. ``axis`` filters along one axis. ``blocks``, ``structured`` and ``batched`` serve level-3 BLAS.
+``precisions`` says which workload computes a product in another precision, and ``speeds`` converts units.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def get(name: str) -> Workload:
 
 
 def resolved(name: str) -> str:
-    """The workload's own name for one of its aliases, such as ``trsm``; any other name as it is."""
+    """The workload's own name if ``name`` is one of its aliases, such as ``trsm``; any other name is returned unchanged."""
     if name in names():
         return name
     return next((known for known in names() if name in get(known).aliases), name)
 
 
 def problem(name: str, dtype: str, values: Mapping[str, Value]) -> Problem:
-    """The problem of the workload called ``name`` whose sizes and options are ``values`` together, by name.
+    """The problem of the workload called ``name``; ``values`` holds its sizes and its options together, by name.
 
-    Raises UnknownNameError for a name that is neither, ArgumentError for an invalid value.
+    Raises UnknownNameError for a key that is neither a size nor an option, ArgumentError for an invalid value.
     """
     workload = get(name)
     for key in values:

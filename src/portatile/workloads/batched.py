@@ -1,4 +1,4 @@
-"""Stacks of small level-3 problems of one shape: the launches of one of them, each over the whole stack, and its products as batches."""
+"""Stacks of small level-3 problems of one shape: each launch of one problem spans the whole stack, and its products become batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Workload, packed_layout
 from portatile.workloads import blocks, get, operands, structured
 
-_WORKSPACE = 1 << 28  # bytes of it at a time; stacks that need more go in several launches
+_WORKSPACE = 1 << 28  # bytes of workspace, at most; a stack that needs more is divided between several launches
 _SAMPLE = 16  # problems of a sampled reference
 Strides = Mapping[str, int]
 
@@ -25,15 +25,15 @@ Strides = Mapping[str, int]
 class Batched(Workload):
     """A stack of problems of the workload ``single``, whose class comes second among the bases.
 
-    The operands have one more dimension, the first, along which their matrices lie any number of elements apart; a stride of 0 shares
-    one matrix that is only read. Every matrix is computed as one block, so this is for small orders.
+    Each operand is a stack, with a first dimension of any stride; with a stride of 0 all problems share one matrix that is only read. Every
+    matrix is computed as one block, so this is for small orders.
     """
 
     single: ClassVar[Workload]
     triangle = ""
     meanings: Mapping[str, str] = {
-        "WGS": "Work-items of a group of the kernels beside the product, which is a problem of gemm_batched; on a processor it makes no "
-        "difference."
+        "WGS": "Work-items of a work-group of the kernels beside the product, which is a problem of gemm_batched. It has no effect on a "
+        "processor."
     }
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
@@ -47,15 +47,15 @@ class Batched(Workload):
         return ParameterSpace({"WGS": structured.GROUPS}, rules, {**device.facts(), "products_alone": alone})
 
     def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
-        """Whether there is no kernel beside the products."""
+        """Whether products are the only launches."""
         return False
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """A warp or two."""
+        """A work-group of one warp on processors, of one or two elsewhere."""
         return {"WGS": 32 if device.kind == "cpu" else structured.group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """The steps of one problem as one block, each over the whole stack; one too long for a launch or its workspace goes in parts."""
+        """The steps of one problem as one block, each over the whole stack; a stack too long for a launch or its workspace is divided."""
         check(problem)
         count = problem.sizes["batch"]
         if count == 0:
@@ -71,8 +71,8 @@ class Batched(Workload):
         return Plan(tuple(step for plan in spread for step in plan.steps), spread[0].temporaries)
 
     def in_parts(self, problem: Problem, made: Callable[[Problem, Strides, int], Plan]) -> Plan:
-        """The plans that ``made`` gives for the first problem of each launch, the elements from each operand's matrix to the next, and how
-        many problems a launch has.
+        """The plans of ``made``, in order. It is called for each part of the stack with the part's first problem, the stride of each
+        operand along the stack, and the number of problems.
         """
         check(problem)
         if problem.sizes["batch"] == 0:
@@ -82,7 +82,7 @@ class Batched(Workload):
         return Plan(tuple(step for plan in plans for step in plan.steps), plans[0].temporaries)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """The results of each problem in float64; with ``sample``, of some of them."""
+        """The result of each problem in float64; with ``sample``, of some problems."""
         count, shapes, single = problem.sizes["batch"], self.shapes(problem), self.single.shapes(problem)
         chosen = np.arange(count) if sample is None else operands.lines(sample, count, _SAMPLE)
         output = self.operands_of(problem.options)[-1].name
@@ -107,15 +107,15 @@ class Batched(Workload):
         return problem.sizes["batch"] * self.single.flops(problem)
 
     def traffic(self, problem: Problem) -> float:
-        """The traffic of all problems, as if none shared a matrix."""
+        """The traffic of all problems, as if no matrix were shared."""
         return problem.sizes["batch"] * self.single.traffic(problem)
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Along the stack; a matrix that all problems share stays whole."""
+        """Cuts along the stack; a matrix that all problems share stays whole."""
         return cuts(problem)
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Gaps between rows and between matrices, offsets, a shared first operand, orders that nothing divides."""
+        """Problems with gaps between rows and between matrices, offsets, a shared first operand, and orders that no block divides."""
         problems = []
         cases = ((1, 1, 1, 0, False), (5, 7, 3, 3, False), (3, 45, 17, 0, True), (2, 66, 34, 4, False))
         for count, first, second, pad, shared in cases:
@@ -129,20 +129,20 @@ class Batched(Workload):
 
 
 def native(options: Mapping[str, tuple[Value, ...]], *, apart: bool = False) -> dict[str, tuple[Value, ...]]:
-    """The options without those of another precision, in which matrices go one by one, and, unless ``apart``, of a result beside the
-    operands.
+    """The options without ``precision``, since products in other precisions are computed matrix by matrix, and without ``apart`` unless
+    asked for.
     """
     left_out = ("precision",) if apart else ("apart", "precision")
     return {name: values for name, values in options.items() if name not in left_out}
 
 
 def cuts(problem: Problem) -> tuple[Cut, ...]:
-    """Along the stack; a matrix that all problems share stays whole."""
+    """Cuts along the stack; a matrix that all problems share stays whole."""
     return (Cut("batch", {name: "matrices" for name, layout in problem.layout.items() if layout.strides[0]}),)
 
 
 def parts(problem: Problem, first: Problem, workspace: int = 0, most_groups: int = MOST_GROUPS) -> Iterator[tuple[Problem, int]]:
-    """The ``first`` problem of each launch, and how many problems it has, where one takes so many bytes of ``workspace``."""
+    """(first problem, number of problems) of each launch, if one problem takes ``workspace`` bytes and is the ``first`` of the stack."""
     count = problem.sizes["batch"]
     most = max(1, min(count, most_groups, _WORKSPACE // max(workspace, 1)))
     for start in range(0, count, most):
@@ -151,7 +151,7 @@ def parts(problem: Problem, first: Problem, workspace: int = 0, most_groups: int
 
 
 def one_of(problem: Problem) -> Problem:
-    """The problem with the first matrices of its stacks, aligned no better than the worst of them."""
+    """The problem of the first matrices of the stacks, with the alignment of the worst-aligned matrix."""
     layout = {}
     for name, stored in problem.layout.items():
         step, *strides = stored.strides
@@ -160,7 +160,7 @@ def one_of(problem: Problem) -> Problem:
 
 
 def check(problem: Problem) -> None:
-    """Raise ArgumentError for layouts that are no stacks, or whose results overlap."""
+    """Raise ArgumentError for layouts that are not stacks of matrices, or whose results overlap."""
     for name, layout in problem.layout.items():
         if len(layout.strides) != 3 or layout.strides[0] < 0:
             raise ArgumentError(f"{problem.workload}: operand {name} must be a stack of matrices, its strides are {layout.strides}")
@@ -181,7 +181,7 @@ def stack_of(layout: Layout, step: int) -> Layout:
 
 
 def spread_over(plan: Plan, problem: Problem, steps: Mapping[str, int]) -> Plan:
-    """The plan of one problem for as many as the stack has; ``steps`` are the elements from each operand's matrix to the next."""
+    """The plan of one problem, extended to the whole stack; ``steps``: the stride of each operand along it."""
     count = problem.sizes["batch"]
     apart = {**steps, **{temporary.name: temporary.nbytes // problem.itemsize for temporary in plan.temporaries}}
     spread: list[Launch | Call] = []

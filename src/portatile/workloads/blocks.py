@@ -1,4 +1,4 @@
-"""Blocked algorithms as steps of a plan: sub-matrices by their layout, their products as Calls of gemm, scalars of launches."""
+"""Building blocks of blocked algorithms: sub-matrices by their layout, products of them as steps of a plan, arguments of launches."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get, precisions
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.extras import Extras, Triangle
 from portatile.workloads.gemm.forms.gpu import default
 from portatile.workloads.gemm.forms.gpu.default import alone, in_stacks
 from portatile.workloads.gemm.forms.gpu.estimate import Structure
 from portatile.workloads.gemm.forms.gpu.point import Gpu
-from portatile.workloads.gemm.plan import Triangle, build
+from portatile.workloads.gemm.plan import build
 from portatile.workloads.gemm.reals import computed
 from portatile.workloads.gemm.storage import Batch
 
-_STACK_GROUPS = 1024  # of a launch for a whole stack: more would only cost a processor
+_STACK_GROUPS = 1024  # work-groups of a launch for a whole stack, at most: more would only cost time on a processor
 Factor = float | str
 Operands = Mapping[str, tuple[str, Layout]]
-"""Memory and layout of each operand."""
+"""The memory (operand or temporary) and the layout of each operand of a product."""
 
 
 @dataclass(frozen=True)
 class BlockProduct:
-    """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k, and letters ``trans`` of both op."""
+    """c = factors[0] op(a) op(b) + factors[1] c: ``sizes`` are m, n, k, and ``trans`` are the letters of op for a and b."""
 
     sizes: tuple[int, int, int]
     operands: Operands
@@ -45,22 +46,22 @@ def check(problem: Problem) -> None:
 
 
 def precision(problem: Problem) -> str:
-    """The precision of the products that a problem consists of."""
+    """The precision of the products of which a problem consists."""
     return str(problem.options.get("precision", precisions.NATIVE))
 
 
 def natively(problem: Problem) -> Problem:
-    """The problem with products of its type's own precision."""
+    """The problem with its products in their type's own precision."""
     return replace(problem, options={name: value for name, value in problem.options.items() if name != "precision"})
 
 
 def part(layout: Layout, row: int, column: int) -> Layout:
-    """The sub-matrix that begins at (row, column)."""
+    """The layout of the sub-matrix that begins at (row, column)."""
     return Layout(layout.strides, layout.offset + row * layout.strides[0] + column, layout.alignment)
 
 
 def product(problem: Problem, asked: BlockProduct, batch: int | None = None) -> Call:
-    """The product, or with ``batch`` those of stacks of so many matrices, in the problem's precision."""
+    """The product as a call, or with ``batch`` that of stacks of so many matrices, in the problem's precision."""
     layouts = {name: layout for name, (_, layout) in asked.operands.items()}
     name, stacked = ("gemm", {}) if batch is None else ("gemm_batched", {"batch": batch})
     computed = precisions.computed(precision(problem), name, problem.dtype)
@@ -69,39 +70,41 @@ def product(problem: Problem, asked: BlockProduct, batch: int | None = None) -> 
 
 
 def whole(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
-    """As ``product``, in one launch that skips ``triangle``, on devices where ``zeros.skips_zeros``. A processor packs the operands
-    first, so that there ``c`` may be one of them.
+    """The product in one launch that skips ``triangle``, natively, on devices that ``zeros.skips_zeros``. A processor packs the operands
+    first, so ``c`` may be one of them there.
     """
     called = product(problem, asked)
-    point, stream = zeros.shared(called.problem, device, triangle)
-    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=stream))
+    point, sharing = zeros.shared(called.problem, device, triangle)
+    return _bound(problem, called, build(called.problem, point, device, Extras(triangle=triangle, sharing=sharing)))
 
 
 def mirrored(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
-    """As ``product``, in one launch that reads the stored triangle of a symmetric operand, on NVIDIA's GPUs."""
+    """The product in one launch that reads the stored triangle of a symmetric operand, natively, on NVIDIA's GPUs."""
     called = product(problem, asked)
     tile = in_stacks(computed(called.problem), device, Structure(mirrored=triangle.operand)).mirroring(triangle.operand)
-    return _bound(problem, called, build(called.problem, tile, device, triangle=triangle))
+    return _bound(problem, called, build(called.problem, tile, device, Extras(triangle=triangle)))
 
 
 def doubled(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo) -> Plan:
-    """The product of op(A) and op(B) with op(B) op(A) added to it, of which a triangle is wanted, where ``zeros.doubled``."""
+    """op(A) op(B) + op(B) op(A) in one launch that skips ``triangle``, if ``zeros.doubled`` finds a configuration for it."""
     called = product(problem, asked)
     found = zeros.doubled(called.problem, device)
     assert found is not None
     point, sharing = found
-    return _bound(problem, called, build(called.problem, point, device, triangle=triangle, stream=sharing))
+    return _bound(problem, called, build(called.problem, point, device, Extras(triangle=triangle, sharing=sharing)))
 
 
 def stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
-    """As ``whole`` for a stack of ``count`` products of A and B as they are, on NVIDIA's GPUs: with the tile for all rows of the stack."""
+    """As ``whole``, for a stack of ``count`` products without transposition, on NVIDIA's GPUs: with the tile for all rows of the stack
+    together.
+    """
     one = _first(problem, asked)
     every_row = computed(replace(one, sizes={**one.sizes, "m": count * one.sizes["m"]}))
     return _stacked(problem, asked, triangle, device, alone(every_row, device, Structure(triangle.operand)), count)
 
 
 def small_stack(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> Plan:
-    """As ``stack``, of op(a) and op(b), with the tile that such a stack of whole products has: small matrices do not leave it empty."""
+    """As ``stack``, with transpositions, and with the tile of a stack of small products, which small matrices fill."""
     operand = triangle.operand
     structure = Structure(mirrored=operand, count=count) if triangle.symmetric else Structure(operand, count=count)
     tile = in_stacks(computed(_first(problem, asked)), device, structure)
@@ -109,7 +112,9 @@ def small_stack(problem: Problem, asked: BlockProduct, triangle: Triangle, devic
 
 
 def reads_triangle(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, count: int) -> bool:
-    """Whether ``mirrored``, or ``small_stack`` with a symmetric ``triangle``, is estimated to be faster than expanding the matrices."""
+    """Whether ``mirrored`` (for a stack, ``small_stack`` with a symmetric ``triangle``) is estimated to be faster than expanding the
+    matrices.
+    """
     return default.reads_triangle(computed(product(problem, asked).problem), device, count, triangle.operand)
 
 
@@ -120,25 +125,23 @@ def _first(problem: Problem, asked: BlockProduct) -> Problem:
 
 
 def _stacked(problem: Problem, asked: BlockProduct, triangle: Triangle, device: DeviceInfo, tile: Gpu, count: int) -> Plan:
-    """The launches of a stack of ``count`` products with this tile."""
+    """The launches of a stack of ``count`` products with this tile, without split k."""
     one = _first(problem, asked)
     strides = {name: layout.strides[0] for name, (_, layout) in asked.operands.items()}
-    plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1, TAIL=0), device, Batch(count, **strides), triangle)
+    plan = build(one, replace(tile, SPLIT_K=1, JOIN=False, CLUSTER=1, TAIL=0), device, Extras(Batch(count, **strides), triangle))
     return _bound(problem, _call(asked, one), plan)
 
 
 def added(problem: Problem, asked: BlockProduct, addend: tuple[str, Layout], device: DeviceInfo) -> Plan:
-    """As ``product``, in one launch that reads ``addend`` where that reads c: c = factors[0] op(a) op(b) + factors[1] addend; on NVIDIA's
-    GPUs, in their type's own precision.
-    """
+    """c = factors[0] op(a) op(b) + factors[1] addend, natively in one launch, on NVIDIA's GPUs."""
     memory, layout = addend
     called = product(problem, asked)
-    plan = build(called.problem, alone(computed(called.problem), device), device, added=layout)
+    plan = build(called.problem, alone(computed(called.problem), device), device, Extras(addend=layout))
     return _bound(problem, msgspec.structs.replace(called, operands={**called.operands, "d": memory}), plan)
 
 
 def _letters(asked: BlockProduct) -> dict[str, Value]:
-    """The options of a product."""
+    """The transposition options of the product."""
     return {"trans_a": asked.trans[0], "trans_b": asked.trans[1]}
 
 
@@ -149,7 +152,7 @@ def _call(asked: BlockProduct, callee: Problem) -> Call:
 
 
 def _bound(problem: Problem, called: Call, plan: Plan) -> Plan:
-    """The plan of a product with the caller's operands and factors."""
+    """The launches of a product's plan, with the caller's operands and factors bound to their arguments."""
     target = called.operands["c"]
 
     def bind(arg: Arg) -> Arg:
@@ -167,7 +170,7 @@ def _bound(problem: Problem, called: Call, plan: Plan) -> Plan:
 
 
 def types(problem: Problem) -> dict[str, Value]:
-    """Definitions of the element type for a kernel text: a complex number is a vector of two."""
+    """The definitions of the element type for a kernel text; a complex number is a vector of two."""
     real: dict[str, Value] = {"REAL": "float"} if problem.dtype in ("float32", "complex64") else {"REAL": "double", "DOUBLE": True}
     return {**real, "REAL": f"{real['REAL']}2"} if is_complex(problem) else real
 
@@ -178,7 +181,7 @@ def is_complex(problem: Problem) -> bool:
 
 
 def transposed(trans: str, hermitian: bool) -> str:
-    """The letter of the transpose of what the letter says, or of its conjugate transpose: of N, T, C and R (conjugate)."""
+    """The letter (N, T, C conjugate transpose, R conjugate) of op's transpose, or of its conjugate transpose if ``hermitian``."""
     return {"N": "C", "T": "R", "C": "N", "R": "T"}[trans] if hermitian else {"N": "T", "T": "N", "C": "R", "R": "C"}[trans]
 
 
@@ -189,7 +192,7 @@ def matrix(problem: Problem, name: str, role: Role) -> tuple[Arg, ...]:
 
 
 def scalar(problem: Problem, name: str) -> Arg:
-    """A scalar of the caller's, of the problem's type."""
+    """A scalar that the caller passes, of the problem's type."""
     return Arg(name, "scalar", dtype=problem.dtype)
 
 
@@ -204,16 +207,16 @@ def long_integer(name: str, value: int) -> Arg:
 
 
 def stacked(problem: Problem) -> bool:
-    """Whether it is of a stack: the third dimension of a launch then is the number of a matrix."""
+    """Whether the problem is a stack; the third dimension of its launches then counts the matrices."""
     return "batch" in problem.sizes
 
 
 def lines(problem: Problem, rows: int, columns: int, group: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Global and local size of a kernel whose groups take ``group`` columns of a row, and every so many rows where there are many."""
+    """(global size, local size) of a kernel whose work-groups take ``group`` columns of a row, and several rows if there are many."""
     most = max(1, _STACK_GROUPS // problem.sizes["batch"]) if stacked(problem) else MOST_GROUPS
     return (-(-columns // group) * group, min(rows, most), 1), (group, 1, 1)
 
 
 def padded(columns: int) -> int:
-    """A leading dimension for workspace, so that products may read and write wide."""
+    """The leading dimension of a workspace with ``columns`` columns, which allows products to read and write vectors."""
     return -(-columns // 32) * 32

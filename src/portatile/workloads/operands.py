@@ -1,4 +1,4 @@
-"""Operands in memory: views by Layout, random storage whose padding is NaN, expected memory, rounding bounds."""
+"""Operands in memory: views by Layout, random content with NaN as padding, expected content, rounding bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Layout, Problem
 from portatile.workload import Expected, Operands, Workload, packed_layout
 
-_NO_RESULT = 85  # of integers that no kernel writes
+_NO_RESULT = 85  # marks integers that no kernel writes, as NaN marks floats
 
 
 def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[Any]:
@@ -33,7 +33,7 @@ def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[
 def storage(layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
     """Memory just large enough for an operand of the element type ``dtype``, at least one element; every element is NaN.
 
-    Integers, which have none, are numbers that no result of a test is.
+    Integers, which have no NaN, are a number that no result of a test equals.
     """
     kind = ELEMENTS[dtype].numpy
     nothing = _NO_RESULT if kind.kind == "i" else complex(np.nan, np.nan) if kind.kind == "c" else np.nan
@@ -41,8 +41,8 @@ def storage(layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
 
 
 def random(rng: np.random.Generator, layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
-    """Memory of an operand with values uniform in [-0.5, 0.5), whole numbers of any size for integers; elements outside the layout are
-    NaN.
+    """Memory of an operand with random values: uniform in [-0.5, 0.5), or integers of the full range; elements
+    outside the layout are NaN.
     """
     memory = storage(layout, shape, dtype)
     if 0 not in tuple(shape):
@@ -51,7 +51,7 @@ def random(rng: np.random.Generator, layout: Layout, shape: Sequence[int], dtype
 
 
 def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """Random values, in the element type or in one that NumPy rounds to it."""
+    """Random values in the element type, or in one that NumPy converts to it."""
     kind = ELEMENTS[dtype].numpy
     if kind.kind == "i":
         return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
@@ -61,7 +61,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDAr
 
 
 def drawn(workload: Workload, problem: Problem, rng: np.random.Generator) -> Operands:
-    """Random memory, as of ``random``, for each operand that is read, and storage for each that is only written."""
+    """``random`` memory for each operand that is read, and ``storage`` for each that is only written."""
     shapes, arrays = workload.shapes(problem), {}
     for operand in workload.operands_of(problem.options):
         place = problem.layout[operand.name], shapes[operand.name], problem.dtype
@@ -77,7 +77,9 @@ def padded(shape: Sequence[int], pad: int = 0, offset: int = 0, alignment: int =
 
 
 def padded_problems(workload: Workload, like: Problem, cases: Sequence[tuple[Sequence[int], int, int]]) -> list[Problem]:
-    """Problems of the type and options of ``like``: sizes in the workload's order, and the ``pad`` and ``offset`` of all operands."""
+    """Problems with the dtype and options of ``like``. A case gives the sizes in the workload's order, and ``pad`` and ``offset`` of all
+    operands.
+    """
     problems = []
     for numbers, pad, offset in cases:
         sizes = dict(zip(workload.sizes, numbers, strict=True))
@@ -96,7 +98,7 @@ def places(layout: Layout, *coordinates: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def lines(rng: np.random.Generator, length: int, count: int) -> NDArray[np.int64]:
-    """At most ``count`` different places below ``length``, in order, the first and the last among them."""
+    """At most ``count`` different indices below ``length`` in ascending order, among them the first and the last."""
     if length <= count:
         return np.arange(length, dtype=np.int64)
     chosen = rng.choice(length, count, replace=False)
@@ -105,7 +107,7 @@ def lines(rng: np.random.Generator, length: int, count: int) -> NDArray[np.int64
 
 
 def whole(memory: NDArray[Any], layout: Layout, values: NDArray[Any], scale: NDArray[Any]) -> Expected:
-    """The expectation of an output that is checked everywhere: ``values`` in the operand, the padding of ``memory`` unchanged."""
+    """The expectation of an output that is checked everywhere: ``values`` in the operand, and the padding of ``memory`` unchanged."""
     expected, magnitude = wide(memory), np.zeros(memory.size, np.float64)
     if values.size:
         view(expected, layout, values.shape)[...] = values

@@ -1,4 +1,4 @@
-"""The workload that computes a product in another precision than its type's own, and the note where there is none."""
+"""Which workload computes a product in another precision than its type's own, and the note for users if there is none."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from portatile.errors import ArgumentError
 from portatile.records import DeviceInfo, Problem, Value
 
 EMULATED: Mapping[str, str] = {"float32": "gemm_terms", **dict.fromkeys(("float64", "complex64", "complex128"), "gemm_residues")}
-"""By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
+"""For each dtype the workload that computes an accurate product from products of narrower types; its bound is no larger than the native
+one.
+"""
 REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex64", "complex128"), "gemm_residues")
-"""By dtype the workload whose results are the same bits on every device, back end and run."""
+"""For each dtype the workload whose results have the same bits on every device, back end and run."""
 BY_ITSELF = frozenset({"float32", "complex64"})
-"""Dtypes whose emulated product runs unasked where its workload says that it ``wins``. Large ones take a third of the native product's time
-on an H200. Those of float64 and complex128 gain too little beside what data may cost of which most elements are computed again.
-Computations that consist of products have theirs emulated unasked where they are of float32.
+"""Dtypes whose product is emulated without being asked, if its workload ``wins``. On an H200 large ones take a third of the native time.
+Those of float64 and complex128 gain too little, and lose much on data of which most elements must be computed again. Other computations
+that consist of products have them emulated without being asked only for float32.
 """
 BY_ITSELF_NOTE = "computed as with precision='emulated': faster here, and its error bound is no larger; precision='native' turns that off"
 IN_PLACE_OF_THREE = "computed as with precision='emulated': faster here than three real products, and its error bound is smaller"
@@ -25,24 +27,24 @@ BEYOND: Mapping[str, str] = {
     "gemm_terms": "rows and columns that two terms do not hold, of infinities, NaN or very different magnitudes, are computed natively",
     "gemm_residues": "elements that rounding to integers could spoil, infinities and NaN are computed again, as k multiply-adds each",
 }
-"""By workload what becomes of numbers beyond its range."""
+"""For each workload what happens to numbers outside its range."""
 ACCURACY_GIVEN_UP: Mapping[str, str] = {
     "tf32": "matrix units cut both factors of each term to ten bits of their fractions: of |A| |B| that may cost 2^-9",
     "3m": "relative to the sums of moduli the error of the imaginary part may be three times that of four real products",
 }
-"""By precision what is given for speed."""
+"""For each precision what accuracy is given up for speed."""
 NATIVE = "native"
-"""The value of the option ``precision`` of computations that consist of products, where these are of their type's own precision."""
+"""The value of the option ``precision``, of computations that consist of products, for products in their type's own precision."""
 PRODUCTS = ("gemm", "gemm_batched")
 FUSED = ("gemm_epilogue", "gemm_blocks")
-"""Products with something that becomes of them in the same launch."""
-_LEAST = 1 << 27  # multiply-adds of a float32 product below which no device is expected to gain by terms
+"""Products with an epilogue or block scales in the same launch."""
+_LEAST = 1 << 27  # multiply-adds below which no device is expected to gain from an emulated float32 product
 
 
 class Computed(NamedTuple):
-    """The workload and the dtype that a product is computed as; ``note`` says where it is not what was asked for.
+    """The workload and the dtype that compute a product; ``note`` says so if that is not what was asked for.
 
-    A computation that consists of products is itself, with ``options`` that choose theirs.
+    A computation that consists of products keeps its workload and gets ``options`` that choose their precision.
     """
 
     workload: str
@@ -52,19 +54,19 @@ class Computed(NamedTuple):
 
 
 def choices(workload: str) -> tuple[str, ...]:
-    """The precisions other than its own that may be asked of a workload; none where it forms no products, or only its own."""
+    """The precisions other than its own that a workload offers; empty if it has no products, or only native ones."""
     if workload in (*PRODUCTS, *FUSED):
         return ("tf32", "3m", "emulated", "reproducible")
     return tuple(str(value) for value in workloads.get(workload).options.get("precision", ()) if value != NATIVE)
 
 
 def computed(precision: str, workload: str, dtype: str, options: Mapping[str, Value] | None = None) -> Computed:
-    """What computes ``workload`` of ``dtype``: in tf32, 3m, emulated, reproducible, or its own precision where that is empty.
+    """What computes ``workload`` for ``dtype`` in a precision (tf32, 3m, emulated, reproducible), or in its own if ``precision`` is empty.
 
-    ``options`` are options by name, of which those of an epilogue count.
+    ``options``: the problem's options by name; only those of an epilogue matter.
 
-    What has no emulated product is computed natively, which ``note`` says. Raises ArgumentError where what was promised cannot be, or where
-    a workload has no such precision.
+    If there is no emulated product, the native one is returned with a ``note``. Raises ArgumentError if a promise (reproducible bits)
+    cannot be kept, or if the workload does not have the precision.
     """
     if precision in ("", NATIVE):
         return Computed(workload, dtype)
@@ -98,7 +100,7 @@ def computed(precision: str, workload: str, dtype: str, options: Mapping[str, Va
 
 
 def _fused(precision: str, workload: str, dtype: str, options: Mapping[str, Value]) -> Computed:
-    """The product, which a bias and an activation follow in a launch of their own. Vectors of scales need the native product."""
+    """The product, followed by a launch for bias and activation. Vectors of scales need the native product."""
     computed_as = computed(precision, "gemm", dtype)
     if (computed_as.workload, computed_as.dtype) == ("gemm", dtype):
         return Computed(workload, dtype, computed_as.note)
@@ -110,14 +112,16 @@ def _fused(precision: str, workload: str, dtype: str, options: Mapping[str, Valu
 
 
 def chosen_by_device(precision: str) -> bool:
-    """Whether another precision with a bound no larger may take the place of this one, which is empty where nobody asked for any."""
+    """Whether the device may choose another precision of no larger bound instead of this one; an empty string means that none was asked
+    for.
+    """
     return precision in ("", "3m")
 
 
 def preferred(problem: Problem, *devices: DeviceInfo) -> Problem:
-    """The problem that is computed where the device chooses: ``problem``, or the emulated one where that wins on all devices.
+    """The problem to compute if the device chooses: the emulated one if it wins on all devices, otherwise ``problem``.
 
-    Three real products, too, are emulated where that is faster than four: then it is faster than they are.
+    A complex product as three real ones is also emulated if that is faster than four real ones, since it then also beats three.
     """
     emulated = _emulated(problem)
     if emulated is None:
@@ -151,8 +155,8 @@ def _emulated(problem: Problem) -> Problem | None:
 
 
 def one_by_one(precision: str, dtype: str, work: int) -> bool:
-    """Whether the products of a stack, of so many multiply-adds each, are computed one after the other: no workload does so for all of them
-    at once. Native products in place of emulated ones are not.
+    """Whether the products of a stack, of ``work`` multiply-adds each, are computed one after another because no workload emulates a whole
+    stack. Products that fall back to native ones are not.
     """
     if precision == "emulated" and dtype == "float32" and work < _LEAST:
         return False
@@ -160,8 +164,8 @@ def one_by_one(precision: str, dtype: str, work: int) -> bool:
 
 
 def problem(precision: str, name: str, dtype: str, values: Mapping[str, Value]) -> tuple[Problem, str]:
-    """A problem as ``workloads.problem`` makes it, in a precision, and the note of ``computed``. Raises ArgumentError where there is
-    no such precision.
+    """The problem of ``workloads.problem`` in a precision, and the note of ``computed``. Raises ArgumentError if the workload does not have
+    the precision.
     """
     if not precision:
         return workloads.problem(name, dtype, values), ""

@@ -10,12 +10,12 @@ from portatile.workload import Workload
 
 
 def known(problem: Problem) -> Workload | None:
-    """The problem's workload; None for a kernel of a user's own, or of another tuner."""
+    """The problem's workload; None for a user's own kernel, or one of another tuner."""
     return workloads.get(problem.workload) if problem.workload in workloads.names() else None
 
 
 def unusual(problem: Problem) -> dict[str, Value]:
-    """The options that differ from the first that their workload offers; none of a problem that ``known`` does not know."""
+    """The options that differ from the workload's defaults; empty for a problem whose workload is not ``known``."""
     workload = known(problem)
     usual = {} if workload is None else {name: values[0] for name, values in workload.options.items()}
     return {name: value for name, value in problem.options.items() if workload is not None and usual.get(name) != value}
@@ -27,6 +27,8 @@ def described(problem: Problem) -> str:
 
 
 def speed(trial: Trial, workload: Workload | None) -> str:
-    """The speed of a valid trial in its workload's unit, as its search stored it of a user's own kernel; empty for another tuner's."""
+    """The speed of a valid trial in its workload's unit. For a user's own kernel it is the one stored by the search; for another tuner's,
+    empty.
+    """
     speed_and_unit = own_speed(trial.conditions, trial.comparable) if workload is None else workload.speed(trial.problem, trial.comparable)
     return "" if speed_and_unit is None else rate(*speed_and_unit)

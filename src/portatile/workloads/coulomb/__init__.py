@@ -16,45 +16,45 @@ from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
 from portatile.workloads.coulomb.reference import potential
 
-_MAX_GROUPS = 2**31 - 1  # of a launch, CUDA's limit
-_MAX_POINTS = 2**24  # along an axis: every index is a float32
+_MAX_GROUPS = 2**31 - 1  # work-groups of a launch: CUDA's limit
+_MAX_POINTS = 2**24  # points along an axis, so that every index is exact in float32
 _FUNCTIONS = {"rsqrt": "rsqrt", "native": "native_rsqrt", "approx": "RSQRT_APPROX"}
-_ENOUGH_ATOMS = 512  # the rounding of whose sum may be twice the quadratic's error
-_MANY_ATOMS = 4096  # ... and fifteen times as large: there it is the default
-_GATHER = 256  # work-items that pack the atoms of a launch
-_MOST_LAUNCHES = 64
-_SAMPLES = 24  # rows, and columns, at whose crossings large problems are checked
+_ENOUGH_ATOMS = 512  # atoms whose sum may have a rounding error of twice the quadratic polynomial's error
+_MANY_ATOMS = 4096  # ... and of fifteen times that error: then the quadratic is the default
+_GATHER = 256  # work-items that pack the atoms for a launch
+_MOST_LAUNCHES = 64  # launches for chunks in constant memory, at most
+_SAMPLES = 24  # rows, and columns, of a sampled reference
 
 
 class Coulomb(Workload):
     """Coulombic potential on a grid: E[z, y, x] = the sum over n of q_n / |r - r_n| at r = (x0 + x dx, y0 + y dy, z0 + z dz).
 
-    ``atoms`` is a matrix with a row (x, y, z, q) for each, ``potential`` one with nz ny rows of nx points. A grid
-    coordinate is the float32 nearest to its exact value. For a part of a larger grid ``y_first`` and ``z_first``, whole numbers,
-    are added to y and z. A point on an atom has the potential that IEEE arithmetic gives:
-    an infinity of the sign of its charge, NaN without a charge or where infinities meet. The bound holds at these coordinates and for
-    distances from 2e-19 to 1e19, whose squares are normal numbers of float32.
+    ``atoms`` is a matrix with a row (x, y, z, q) for each atom; ``potential`` is one with nz ny rows of nx points. A grid coordinate is the
+    float32 nearest to its exact value. For a part of a larger grid the whole numbers ``y_first`` and ``z_first`` are added to the indices y
+    and z. At a point on an atom the potential is what IEEE arithmetic gives: an infinity with the sign of the charge, or NaN without a
+    charge or if infinities of both signs meet. The bound holds at these coordinates and for distances from 2e-19 to 1e19, whose squares are
+    normal numbers of float32.
     """
 
     name = "coulomb"
     meanings: Mapping[str, str] = {
-        "WGX": "Work-items of a group along x.",
-        "WGY": "Work-items of a group along y.",
-        "SPLIT": "Slices of a group, which share the atoms and add their sums in the end.",
+        "WGX": "Work-items of a work-group along x.",
+        "WGY": "Work-items of a work-group along y.",
+        "SPLIT": "Slices of a work-group, which divide the atoms among them and add up their sums in the end.",
         "PX": "Vectors of points along x that a work-item computes.",
         "PY": "Rows of points that a work-item computes.",
-        "VL": "Points of a vector; on processors as many as a register holds.",
-        "CHUNK": "Atoms that are staged in local memory at a time. 0: atoms are read where they lie. -n: n atoms at a time are a "
-        "__constant argument of a launch of their own, which adds to the sums; CUDA reads them through the nearest cache.",
-        "UNROLL": "Atoms whose terms are written out one after another.",
-        "RSQRT": "The inverse root: rsqrt, or on GPUs native (native_rsqrt) or approx (the device's instruction, which takes denormals as "
-        "zero).",
-        "POLY": "How many of a work-item's PX PY vectors use a polynomial instead, which leaves the special-function unit free for the "
-        "others. It is right for distances from 1e-19 to 1e19.",
-        "DEGREE": "Degree of the polynomial: 3 errs by 7e-7 of a term. 2 errs by 1.7e-5, and is for sums of so many atoms that their "
-        "rounding may be twice as large.",
-        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. With 1 it may use more of them and "
-        "spread the functions out. 0: it decides.",
+        "VL": "Points in a vector; on processors as many as a register holds.",
+        "CHUNK": "Atoms that are staged in local memory at a time. 0: atoms are read from global memory. -n: each launch gets n atoms in "
+        "constant memory and adds to the sums; CUDA reads them through the nearest cache.",
+        "UNROLL": "Atoms for which the loop is unrolled.",
+        "RSQRT": "The inverse square root: rsqrt, or on GPUs native (native_rsqrt) or approx (the device's instruction, which treats "
+        "denormals as zero).",
+        "POLY": "The number of a work-item's PX PY vectors that use a polynomial instead: the special-function unit then serves only the "
+        "others. It is accurate for distances from 1e-19 to 1e19.",
+        "DEGREE": "Degree of the polynomial. 3: its error is 7e-7 of a term. 2: 1.7e-5, for sums of so many atoms that their rounding "
+        "error may be twice as large.",
+        "RESIDENT": "Work-groups that should share a multiprocessor, for which CUDA's compiler limits registers. With 1 it may use more "
+        "registers and interleave the functions. 0: the compiler decides.",
     }
     sizes: Mapping[str, str] = {
         "atoms": "point charges",
@@ -91,30 +91,30 @@ class Coulomb(Workload):
             (
                 "VL == 1 or device_kind != 'gpu'",
                 "VL == 1 or SPLIT == 1",
-                "SPLIT <= 2 or device_kind != 'cpu'",  # no CPU has so many work-items to fill, and PoCL compiles it slowly
+                "SPLIT <= 2 or device_kind != 'cpu'",  # a CPU gains nothing from so many work-items, and PoCL compiles them slowly
                 "VL < 16 or wide_arithmetic",
-                "VL < 16 or wide_functions or POLY == PX * PY",  # with which no function of the library is called
+                "VL < 16 or wide_functions or POLY == PX * PY",  # then no library function is called
                 "PX * PY <= 16",
                 "POLY <= PX * PY",
-                "POLY < PX * PY or RSQRT == 'rsqrt'",  # which is not used then
-                "RSQRT == 'rsqrt' or device_kind == 'gpu'",  # on a CPU others may have 12 bits
+                "POLY < PX * PY or RSQRT == 'rsqrt'",  # RSQRT has no effect then
+                "RSQRT == 'rsqrt' or device_kind == 'gpu'",  # on a CPU the others may have 12 bits only
                 f"DEGREE == 3 or (POLY > 0 and atoms >= {_ENOUGH_ATOMS})",
                 "RESIDENT == 0 or launch_bounds",
                 "PX * PY * UNROLL <= (128 if device_kind == 'gpu' else 64)",
                 "WGX * WGY * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGX * WGY * SPLIT >= 16",
-                "CHUNK >= 0 or device_kind != 'gpu' or WGX * WGY >= 32",  # a warp's items read the same atom
+                "CHUNK >= 0 or device_kind != 'gpu' or WGX * WGY >= 32",  # so that all work-items of a warp read the same atom
                 f"CHUNK >= 0 or atoms <= -{_MOST_LAUNCHES} * CHUNK",
-                "-16 * CHUNK + 4096 <= constant_memory",  # with the canary behind it
+                "-16 * CHUNK + 4096 <= constant_memory",  # including the canary after the array
                 "max(16 * CHUNK, 4 * (SPLIT // 2) * PX * PY * WGX * WGY) + 16 <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts()},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """On a CPU register tiles of one work-item; elsewhere sixteen points each and eight slices, where atoms are many.
+        """On a CPU one work-item with a register tile; on a GPU sixteen points for each work-item and eight slices if there are many atoms.
 
-        With fewer atoms there are eight points each, and slices where points are too few to fill the device.
+        With fewer atoms eight points for each work-item, and slices if the points are too few to fill the device.
         """
         sizes = problem.sizes
         if device.kind == "cpu":
@@ -122,7 +122,9 @@ class Coulomb(Workload):
             return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=wide, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=8, DEGREE=3, RESIDENT=0)
         if sizes["atoms"] >= _MANY_ATOMS:
             common = _config(SPLIT=8, VL=1, CHUNK=1024, RSQRT="approx", DEGREE=2)
-            spread = _config(WGX=32, WGY=1, PX=4, PY=4, UNROLL=4, POLY=5, RESIDENT=1)  # by a compiler that is given the registers
+            spread = _config(
+                WGX=32, WGY=1, PX=4, PY=4, UNROLL=4, POLY=5, RESIDENT=1
+            )  # for a compiler that can be told how many registers to use
             large = _config(WGX=16, WGY=8, PX=8, PY=2, UNROLL=1, POLY=4, RESIDENT=0)
             space = self.space(problem, device)
             for form in (spread, large, {**large, "WGY": 4}):
@@ -135,7 +137,7 @@ class Coulomb(Workload):
         return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=1, DEGREE=3, RESIDENT=0)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch, or one and the packing for each chunk in constant memory; none for an empty grid."""
+        """One launch; or for each chunk in constant memory a launch that packs it, and one that sums; none for an empty grid."""
         if 0 in self.shapes(problem)["potential"]:
             return Plan(())
         self._check_layout(problem)
@@ -148,10 +150,10 @@ class Coulomb(Workload):
         return Plan((self._sums(problem, config, source, (*counts, *atoms)),))
 
     def _plan_by_chunks(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Two launches for each chunk of atoms: one packs them into constant memory, the other adds their terms to the sums."""
+        """Two launches for each chunk of atoms: one packs them for constant memory, the other adds their terms to the sums."""
         sizes, chunk, index = problem.sizes, -int(config["CHUNK"]), self._index(problem)
         grid = {name: sizes[name] for name in ("nx", "ny", "nz")}
-        watch = device.kind == "gpu" and int(config["POLY"]) > 0  # whether atoms lie too near for the polynomial
+        watch = device.kind == "gpu" and int(config["POLY"]) > 0  # detect atoms that lie too near to a point for the polynomial
         atoms = arguments.operand("atoms", problem.layout["atoms"], index, "in")
         packed = (Arg("charges", role="temporary"), *((Arg("near", role="temporary"),) if watch else ()))
         source = _source(config, device, index)
@@ -167,7 +169,7 @@ class Coulomb(Workload):
         return Plan(tuple(steps), tuple(temporaries))
 
     def _sums(self, problem: Problem, config: Config, source: Source, first: tuple[Arg, ...]) -> Launch:
-        """The launch that sums over atoms; ``first``: its arguments up to the atoms. Raises ArgumentError for too large a grid."""
+        """The launch that sums over atoms; ``first``: its arguments up to the atoms. Raises ArgumentError if the grid is too large."""
         sizes = problem.sizes
         wgx, wgy, split, px, py, vl = (int(config[name]) for name in ("WGX", "WGY", "SPLIT", "PX", "PY", "VL"))
         groups = -(-sizes["nx"] // (wgx * px * vl)) * -(-sizes["ny"] // (wgy * py)) * sizes["nz"]
@@ -183,7 +185,7 @@ class Coulomb(Workload):
         return arguments.index_type(problem, self.shapes(problem))
 
     def _check_layout(self, problem: Problem) -> None:
-        """Raise ArgumentError for too many points along an axis, and for operands whose rows are not contiguous."""
+        """Raise ArgumentError if an axis has too many points, or if an operand's rows are not contiguous."""
         sizes = problem.sizes
         if max(sizes["nx"], sizes["ny"], sizes["nz"]) > _MAX_POINTS:
             raise ArgumentError(f"a grid of {_spelled_grid(sizes)} points is more than {_MAX_POINTS} along an axis; cut it")
@@ -245,23 +247,23 @@ class Coulomb(Workload):
         return 9.0 * self.pairs(problem)
 
     def functions(self, problem: Problem) -> float:
-        """An inverse root for each pair."""
+        """One inverse square root for each pair."""
         return self.pairs(problem)
 
     def pairs(self, problem: Problem) -> float:
-        """Pairs of atom and point, the work of which every implementation does the same."""
+        """The pairs of atom and point, a measure of work that is the same for every implementation."""
         sizes = problem.sizes
         return float(sizes["atoms"]) * sizes["nx"] * sizes["ny"] * sizes["nz"]
 
     def traffic(self, problem: Problem) -> float:
-        """Atoms read once, the potential written once."""
+        """Atoms read once, and the potential written once."""
         sizes = problem.sizes
         return float(problem.itemsize * (4 * sizes["atoms"] + sizes["nx"] * sizes["ny"] * sizes["nz"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Plane by plane, a single plane by rows; between atoms where they alone are too many.
+        """Cuts between planes, or between rows of a single plane; between atoms only if these alone are too many.
 
-        Where POLY leaves some of a work-item's rows to another function than the others, rows only between whole work-groups.
+        If POLY gives some rows of a work-item another function than others, cuts between rows are at multiples of a work-group's rows.
         """
         atoms = Cut("atoms", {"atoms": "rows"}, sums=True)
         if problem.sizes["nz"] > 1:
@@ -271,7 +273,7 @@ class Coulomb(Workload):
         return Cut("ny", {"potential": "rows"}, 1, "y_first", period), atoms
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """One point; no atoms; slices and volumes that nothing divides, with padded rows and more atoms than a chunk."""
+        """One point; no atoms; slices and volumes that no tile divides, with padded rows and more atoms than a chunk."""
         cases = (((1, 1, 1, 1), 0, 0), ((0, 9, 3, 1), 0, 0), ((7, 19, 5, 1), 0, 0), ((77, 37, 6, 5), 3, 5), ((301, 131, 19, 1), 1, 2))
         return operands.padded_problems(self, problem, cases)
 
@@ -286,9 +288,9 @@ def _config(**parameters: Value) -> Config:
 
 
 def _source(config: Config, device: DeviceInfo, index: str) -> Source:
-    """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands."""
+    """The kernel text for a configuration. ``index``: the OpenCL C type of indices into the operands."""
     macros = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
-    constant = int(config["CHUNK"]) < 0  # the atoms are an argument in constant memory
+    constant = int(config["CHUNK"]) < 0  # the atoms are passed in constant memory
     settled = {**config, "CHUNK": 0} if constant else config
     defines: dict[str, Value] = {name: settled[name] for name in macros}
     defines |= {"INDEX": index, "FMA": device.kind == "gpu", **({"GATHER": _GATHER} if constant else {})}

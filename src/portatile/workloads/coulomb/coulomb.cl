@@ -8,19 +8,19 @@
       | ##             | ##             |  PY times      slice s adds atoms s, s + SPLIT, ...; in the end the slices' sums are
       +----------------+----------------+                added by halves in local memory
 
-     local memory: `tile`, CHUNK atoms at a time (x, y, squared distance to the plane, charge); with CHUNK below 0 they are in constant
-     memory, with 0 they are read where they lie
+     local memory: `tile`, CHUNK atoms at a time (x, y, squared distance to the plane, charge); if CHUNK is negative the atoms are in
+     constant memory, if it is 0 they are read from global memory
 #}
 // Direct Coulomb summation: potential[z][y][x] = the sum over n of q_n / |r - r_n| on a regular grid.
-// A work-group computes WGX * PX * VL points along x and WGY * PY rows of one plane; its SPLIT slices share the atoms.
-// A work-item's PX vectors of VL points lie WGX vectors apart, so that neighbours write neighbouring points.
+// A work-group computes WGX * PX * VL points along x and WGY * PY rows of one plane; its SPLIT slices divide the atoms among them.
+// The PX vectors of a work-item lie WGX vectors apart, so that neighbouring work-items write neighbouring points.
 {% set real = "float" ~ (vl if vl > 1 else "") %}
 {% set bits = "int" ~ (vl if vl > 1 else "") %}
 
 #define LANES (WGX * WGY)
 #define ITEMS (LANES * SPLIT)
 #define SUMS (SPLIT / 2 * PX * PY * LANES)
-#define NEAR 1.2e-19f  // a little more than the root of FLT_MIN: an atom that is farther away along an axis is on no point
+#define NEAR 1.2e-19f  // slightly above sqrt(FLT_MIN): an atom farther away than this along an axis lies on no point
 
 #if FMA
 #define MAD(a, b, c) fma(a, b, c)
@@ -29,9 +29,9 @@
 #endif
 
 {% if poly %}
-// 1 / sqrt(s) without the special-function unit: halving the exponent, and a polynomial that mends the 6 % that this leaves. It is
-// the minimax fit of 1 / sqrt(h) for h in [0.75, 0.844], which this constant makes the narrowest. Relative error, roundings and all:
-// cubic 6.9e-7, quadratic 1.7e-5. s is no smaller than FLT_MIN.
+// 1 / sqrt(s) without the special-function unit: halving the exponent gives y with an error of up to 6 %, which a polynomial in
+// h = s y^2 corrects. It is the minimax fit of 1 / sqrt(h) for h in [0.75, 0.844]; the constant makes this interval as narrow as possible.
+// Relative error including roundings: cubic 6.9e-7, quadratic 1.7e-5. s must be at least FLT_MIN.
 {{ real }} quick_root(const {{ real }} s)
 {
     const {{ real }} y = as_{{ real }}(0x5f200000 - (as_{{ bits }}(s) >> 1));
@@ -43,7 +43,7 @@
 {% endif %}
 }
 
-// The same for any s; as RSQRT_APPROX it takes denormal s for zero.
+// The same for any s; like RSQRT_APPROX it treats a denormal s as zero.
 {{ real }} inverse_root(const {{ real }} s)
 {
 {% if vl > 1 %}
@@ -56,8 +56,8 @@
 {% set watch = poly and (chunk or constant) and gpu %}
 {% if watch %}
 
-// How far an atom lies from the points of the grid along an axis, which is that from the nearest of the three about the quotient,
-// as long as this errs by less than one.
+// The distance of an atom from the grid's points along an axis: the least distance to the three points around (at - origin) / spacing.
+// It is exact as long as the error of that quotient is less than one; for larger grids the result is 0, which is always safe.
 float distance_to(const float at, const float origin, const float spacing, const float inverse, const float first, const int count)
 {
     if (first + (float)count > 4194304.0f)
@@ -68,7 +68,7 @@ float distance_to(const float at, const float origin, const float spacing, const
 }
 {% endif %}
 
-{# One atom's share in all sums of the work-item. #}
+{# Adds the term of `atom` to all sums of the work-item. #}
 {% macro add_atom(root) %}
             const {{ real }} q = atom.w;
 {% for r in range(py) %}
@@ -100,7 +100,7 @@ float distance_to(const float at, const float origin, const float spacing, const
 {% endmacro %}
 
 {% if constant %}
-// The atoms from `start` on as one launch of the sums reads them, packed; in an array of their own, because constant memory is small.
+// Packs the atoms from `start` on into an array that one launch of the sums reads from constant memory, which is small.
 __kernel __attribute__((reqd_work_group_size(GATHER, 1, 1))) void gather(
     const int start, const int count,{{ " const int nx, const int ny, const int nz," if watch }}
     __global const float* restrict atoms, const INDEX atoms_offset, const INDEX atoms_ld,
@@ -113,7 +113,7 @@ __kernel __attribute__((reqd_work_group_size(GATHER, 1, 1))) void gather(
 {
     const int item = (int)get_local_id(0);
 {% if watch %}
-    __local int touching;  // whether one of them lies on a point
+    __local int touching;  // whether an atom may lie on a point
     if (item == 0)
         touching = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -154,7 +154,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS("
     __local float4 tile[CHUNK * 4 > SUMS ? CHUNK : (SUMS + 3) / 4];  // atoms, at the end sums
 {% endif %}
 {% if watch and not constant %}
-    __local int touching;  // the chunk, counted by its first atom from 1, in which an atom lies on a point
+    __local int touching;  // 1 + the first atom of the latest chunk in which an atom may lie on a point
 {% endif %}
     const int across = (nx + WGX * PX * VL - 1) / (WGX * PX * VL), down = (ny + WGY * PY - 1) / (WGY * PY);
     const int group = (int)get_group_id(0), plane = group / across / down;
@@ -176,7 +176,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS("
 {% endfor %}
 
 {% if watch and not constant %}
-    // where atoms lie on points, and only in the chunks of such atoms, the polynomial must look at what it is given
+    // in chunks with an atom on a point, and only there, the polynomial must test its argument
     const float per_x = 1.0f / dx, per_y = 1.0f / dy;
     if (item == 0)
         touching = 0;
@@ -224,7 +224,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS("
 {% endif %}
 
 {% for half in halves %}
-    // the sums of the slices from {{ half }} on come to those before them
+    // slices from {{ half }} on leave their sums, which the slices before them add
     barrier(CLK_LOCAL_MEM_FENCE);
     {
         __local float* part = (__local float*)tile + slice % {{ half }} * (PX * PY * LANES) + ly * WGX + lx;

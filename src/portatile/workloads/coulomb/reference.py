@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK = 2**20  # pairs of atom and point that are held at a time
+_BLOCK = 2**20  # pairs of atom and point that are computed at a time
 
 
 def coordinates(index: NDArray[np.int64], origin: float, spacing: float) -> NDArray[np.float64]:
-    """The float32 nearest to ``origin + index * spacing``, both float32: what a fused multiply-add gives.
+    """The float32 nearest to ``origin + index * spacing``, both float32: the result of a fused multiply-add.
 
-    Float64 rounds the sum once more; where that made it a tie, the part that was lost says to which side it belongs.
+    Float64 rounds the sum a first time. If that produces a tie for float32, the lost part tells to which side the exact sum lies.
     """
     product = index.astype(np.float64) * np.float64(np.float32(spacing))  # exact: 24 and 24 bits
     start = np.float64(np.float32(origin))
@@ -28,9 +28,9 @@ def coordinates(index: NDArray[np.int64], origin: float, spacing: float) -> NDAr
 def potential(
     atoms: NDArray[np.float64], points: Sequence[NDArray[np.int64]], grid: Sequence[float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The sum of q / r, and that of |q| / r, rows x columns.
+    """The sums of q / r and of |q| / r, as rows x columns.
 
-    ``points`` are the indices along x of the columns, and along y and z of the rows; ``grid`` is x0, y0, z0, dx, dy, dz.
+    ``points``: the indices of the columns along x, and of the rows along y and z. ``grid``: x0, y0, z0, dx, dy, dz.
     """
     x, y, z = (coordinates(index, grid[axis], grid[axis + 3]) for axis, index in enumerate(points))
     values = np.zeros((y.size, x.size))

@@ -1,4 +1,4 @@
-"""The base of products that the forms compute as one problem: their space, default, plan and explanation are those of the forms."""
+"""The base class of products that a kernel form computes as one problem: space, default, plan and explanation come from the forms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class ProductByForms(Product):
         return forms.default(problem, device).config()
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Packing where asked for, the product, and with split k the reduction; the last step forms the elements of C."""
+        """The launches that pack operands, if any, the product, and with split k the reduction; the last step
+        computes the elements of C.
+        """
         return plan.build(problem, forms.read(config), device)
 
     def explained(self, config: Config) -> Mapping[str, str]:
@@ -32,13 +34,13 @@ class ProductByForms(Product):
         return forms.explained(config)
 
     def canonical(self, config: Config) -> Config:
-        """The configuration with the parameters that do something in its form, whenever it was recorded."""
+        """The configuration with the parameters that have an effect in its form, whichever version recorded it."""
         return forms.canonical(config)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """The configuration without instructions and local memory that the device lacks, as its form says."""
+        """The configuration without instructions and local memory that the device lacks; its form decides what replaces them."""
         return forms.read(config).lowered(device).config()
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """Tiles past the edges of C, steps past k, and multiprocessors that wait for the last group."""
+        """The waste of partial tiles at the edges of C and of k, and of multiprocessors that wait for the last work-group."""
         return waste.waste(problem, forms.read(config), device)

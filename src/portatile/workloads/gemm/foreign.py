@@ -1,6 +1,6 @@
 """Other programs' names for the blocking of a product: CLBlast's two kernels, which Kernel Tuner's gemm recordings have too.
 
-CLBlast's matrices are column-major: what is M there runs along rows of C in memory, which are columns here.
+CLBlast's matrices are column-major: its M runs along the rows of C in memory, which here are the columns.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _NEEDED = ("MWG", "NWG", "KWG", "MDIMC", "NDIMC")
 
 
 def translated(config: Config) -> Mapping[str, Value]:
-    """A configuration of CLBlast's in this workload's parameters; empty where it is none.
+    """A configuration in CLBlast's parameters, in those of this workload; empty if it is not one of CLBlast's.
 
     Examples:
         >>> translated({"MWG": 64, "NWG": 128, "KWG": 32, "MDIMC": 16, "NDIMC": 16, "KWI": 2, "VWM": 2, "VWN": 4, "SA": 1, "SB": 1})["TBC"]
         16
     """
     given = {name: int(value) for name, value in config.items() if isinstance(value, int)}
-    if "WGD" in given:  # the direct kernel: square tiles, always in local memory
+    if "WGD" in given:  # CLBlast's direct kernel: square tiles, always in local memory
         given = {name.removesuffix("D"): value for name, value in given.items()}
         tile = given.pop("WG")
         given = {"MWG": tile, "NWG": tile, "KWG": tile, "SA": 1, "SB": 1, **given}

@@ -1,4 +1,4 @@
-"""``parameter``, by which a form declares each of its parameters: name, values, meaning and rules; and tables of these declarations."""
+"""``parameter`` declares a parameter of a form: name, values, meaning and rules; ``declaration`` tabulates those of a form."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 from portatile.records import Value
 from portatile.space.constraint import Constraint
 
-_PARAMETER = "parameter"  # of a field's metadata
+_PARAMETER = "parameter"  # the key in a field's metadata
 
 SHARES_K = "SPLIT_K == 1 or (SPLIT_K * 64 <= k and tiles * SPLIT_K <= 4 * compute_units)"
-"""Where splitting k is tried: with 64 steps of k for each group, and where the tiles alone leave part of the device idle."""
+"""The rule for split k: each work-group keeps 64 steps of k or more, and the tiles alone would leave part of the device idle."""
 
 
 @dataclass(frozen=True)
 class FormParameter:
     """The declaration of one parameter of a form.
 
-    - ``default``, ``values`` (those that a search tries) and ``meaning`` (a sentence for users).
-    - ``when``: an expression over other parameters. Where it is false, the parameter does nothing, no configuration names it, and other
-      rules read ``idle`` in its place.
-    - ``must``: rules in words and as expressions. A kernel that breaks one would be wrong, so they hold for users' configurations too.
-    - ``tried``: expressions that bound what a search proposes. These and ``must`` may read facts of problem and device.
-    - ``defines``: the kernel texts that take the parameter as a macro. Others take it through the template, or only the host reads it;
-      configurations that differ only in a parameter of the host share one binary.
-    - ``batched``: whether batches have the parameter.
-    - ``later``: the parameter was added when configurations had been recorded; those without it mean its default.
+    - ``default``, ``values`` (those that a search tries), and ``meaning`` (a sentence for users).
+    - ``when``: an expression over other parameters. Where it is false, the parameter has no effect: configurations leave it out, and rules
+      read ``idle`` in its place.
+    - ``must``: rules in words and as expressions. A kernel that breaks one would be wrong, so users' configurations must obey them, too.
+    - ``tried``: expressions that narrow what a search tries. These and ``must`` may read facts of problem and device.
+    - ``defines``: the kernel texts that receive the parameter as a macro. Other texts receive it through the template, or only the host
+      reads it; configurations that differ only in a parameter of the host share one binary.
+    - ``batched``: whether batched problems have the parameter.
+    - ``later``: the parameter was added after configurations had been recorded; a configuration without it means its default.
     """
 
     name: str
@@ -56,7 +56,7 @@ def parameter(
     batched: bool = True,
     later: bool = False,
 ) -> Any:
-    """A field of a ``Point``: see ``FormParameter``; ``must`` maps a rule in words to the expression of it."""
+    """A field of a ``Point``; see ``FormParameter``. ``must`` maps each rule in words to its expression."""
     rules = tuple((must or {}).items())
     idle_value = idle if idle is not None else default if default in values else values[0]
     definition = FormParameter("", default, values, meaning, when, idle_value, rules, tried, defines, batched, later)
@@ -65,9 +65,10 @@ def parameter(
 
 @dataclass(frozen=True)
 class Declaration:
-    """The parameters that a form declares, in the order of their fields, and tables made of them once.
+    """The parameters of a form in the order of their fields, and tables made of them once.
 
-    ``rules``: what must hold, in words, as a constraint, and whether parameters alone settle it.
+    ``conditions``: the ``when`` of each parameter that has one. ``rules``: each ``must`` in words and as a constraint, and whether it reads
+    parameters only, no facts.
     """
 
     parameters: Mapping[str, FormParameter]
@@ -76,11 +77,11 @@ class Declaration:
     rules: tuple[tuple[str, Constraint, bool], ...]
 
     def acts(self, name: str, values: Mapping[str, Value]) -> bool:
-        """Whether a parameter does something beside these values of the others."""
+        """Whether a parameter has an effect beside these values of the others."""
         return name not in self.conditions or self.conditions[name].check(values)
 
     def constraints(self, form: str, batched: bool) -> Iterator[Constraint]:
-        """Every rule of the form of this name, of what must hold and of what is tried, for problems one by one or batched."""
+        """Every rule (``must`` and ``tried``) of the form called ``form``, for single or batched problems."""
         for definition in self.parameters.values():
             if definition.batched or not batched:
                 for words, rule in (*definition.must, *(("", rule) for rule in definition.tried)):
@@ -91,7 +92,7 @@ _DECLARATIONS: dict[type[Any], Declaration] = {}
 
 
 def declaration(form: type[Any]) -> Declaration:
-    """The declaration of a form: a dataclass whose fields ``parameter`` made."""
+    """The declaration of a form, a dataclass whose fields were made by ``parameter``."""
     if form not in _DECLARATIONS:
         parameters = {}
         for one in fields(form):

@@ -15,7 +15,7 @@ from portatile.workloads.gemm.reals import computed
 
 @dataclass(frozen=True)
 class Passes:
-    """A division of k between ``parts`` work-groups of ``chunk`` steps each; one launch for each of the ``starts`` (in steps of k)."""
+    """How k is divided: ``parts`` work-groups take ``chunk`` steps each, in one launch for each of the ``starts`` (steps of k)."""
 
     chunk: int
     parts: int
@@ -24,9 +24,10 @@ class Passes:
 
 @dataclass(frozen=True)
 class TailCut:
-    """A stream-K tail: the first ``above`` rows of C in whole tiles; below them ``parts`` groups share the k of each tile.
+    """A stream-K tail: the first ``above`` rows of C are computed in whole tiles; below them ``parts`` work-groups share the k of each
+    tile.
 
-    ``saved`` is the share of the time that this is expected to save.
+    ``saved`` is the share of the time that the tail is expected to save.
     """
 
     above: int
@@ -36,9 +37,9 @@ class TailCut:
 
 @dataclass(frozen=True)
 class OperandPlace:
-    """Where a product reads A or B: the ``buffer``, the layout there, and of a batch the ``count`` of matrices, ``step`` elements apart.
+    """Where a product reads A or B: the ``buffer``, the layout in it, and for a batch the ``count`` of matrices, ``step`` elements apart.
 
-    With a step of 0 all problems of the batch share one.
+    With a step of 0 all problems of the batch share one matrix.
     """
 
     buffer: str
@@ -52,13 +53,13 @@ class Point:
 
     Class attributes say what holds for every configuration of the form:
 
-    - ``FORM``: its name. ``FILE``: a file in the folder of its kernel texts. ``OPTIONS``: build options of its text.
+    - ``FORM``: the form's name. ``FILE``: a file in the folder of its kernel texts. ``OPTIONS``: build options of its text.
     - ``SERIAL``: one work-item packs a whole slice of a panel, which suits processors.
-    - ``PANELS``: the folder has a pack.cl of its own, whose work-items pack whole panels.
-    - ``PERSISTENT``: groups go from tile to tile, so there are at most as many as compute units.
-    - ``SCRATCH``: bytes of global memory that each group has to itself.
-    - ``TERMS``: the number of matrices of fewer bits whose sum an operand is.
-    - ``IDLE``: further values of parameters of other forms that old configurations may name; see ``forms.canonical``.
+    - ``PANELS``: the form has its own pack.cl, whose work-items pack whole panels.
+    - ``PERSISTENT``: work-groups take one tile after another, so there are at most as many as run at once.
+    - ``SCRATCH``: bytes of global memory that each work-group has for itself.
+    - ``TERMS``: the number of narrow matrices whose sum an operand is.
+    - ``IDLE``: values of other forms' parameters that old configurations of this form may contain; see ``forms.canonical``.
     """
 
     FORM: ClassVar[str]
@@ -75,21 +76,21 @@ class Point:
 
     @classmethod
     def view(cls, problem: Problem) -> Problem:
-        """The problem in the real numbers that the form's kernels calculate with; unchanged for a form that knows the types itself."""
+        """The problem in the real numbers that the form's kernels compute with; unchanged for a form that handles other types itself."""
         return computed(problem)
 
     def config(self, batched: bool = False) -> dict[str, Value]:
-        """The configuration as names and values: the form, and every parameter that has an effect, in a batch or without."""
+        """The configuration as names and values: the form, and every parameter that has an effect (for a batch, if ``batched``)."""
         declared, values = declaration(type(self)), self.values()
         there = (name for name, one in declared.parameters.items() if (one.batched or not batched) and declared.acts(name, values))
         return {"FORM": self.FORM, **{name: values[name] for name in there}}
 
     def values(self) -> dict[str, Value]:
-        """Every parameter with its value, also those without an effect."""
+        """Every parameter with its value, including those without an effect."""
         return {name: getattr(self, name) for name in declaration(type(self)).parameters}
 
     def check(self, facts: Mapping[str, Value] | None = None) -> None:
-        """Raise ArgumentError, with the rule in words, where parameters contradict each other or, if given, the ``facts``."""
+        """Raise ArgumentError, with the rule in words, if the parameters contradict each other or, if given, the ``facts``."""
         declared, values = declaration(type(self)), self.values()
         for name, one in declared.parameters.items():
             if isinstance(one.default, str) and values[name] not in one.values:
@@ -111,7 +112,7 @@ class Point:
 
     @property
     def items(self) -> int:
-        """Work-items of a group."""
+        """Work-items of a work-group."""
         raise NotImplementedError
 
     @property
@@ -126,55 +127,59 @@ class Point:
 
     @property
     def block(self) -> int:
-        """The number of steps of k that one group always does together; shares of k are multiples of it."""
+        """The steps of k that one work-group always computes together; its share of k is a multiple of them."""
         return 1
 
     @property
     def rounded(self) -> int:
-        """Steps of k to which the work is rounded up."""
+        """The multiple of steps of k to which the work is rounded up."""
         return 1
 
     @property
     def transposes(self) -> bool:
-        """Whether C^T = op(B)^T op(A)^T is computed."""
+        """Whether the kernel computes C^T = op(B)^T op(A)^T."""
         return False
 
     @property
     def joins(self) -> bool:
-        """Whether the last of the groups that share a tile's k adds up what all of them computed; else a second launch does."""
+        """Whether the last of the work-groups that share a tile's k adds up the partial sums of all; otherwise a second launch does."""
         return bool(getattr(self, "JOIN", False))
 
     @property
     def gathered(self) -> int:
-        """The groups of a cluster that share a tile's k and add up their sums in each other's local memory; 1 where none do."""
+        """The work-groups of a cluster that share a tile's k and add up their sums through each other's local
+        memory; 1 without clusters.
+        """
         return 1
 
     def packs(self, name: str) -> bool:
-        """Whether operand ``name`` (a or b) is packed into panels before."""
+        """Whether a launch before the product packs operand ``name`` (a or b) into panels."""
         return bool(getattr(self, f"PACK_{name.upper()}", False))
 
     def depth(self, problem: Problem) -> int:
-        """Rows of a panel that an operand is packed into: elements of the type that the kernels calculate with, one below the other."""
+        """Rows of a packed panel (k rounded up), in elements of the type that the kernels compute with."""
         return -(-problem.sizes["k"] // self.block) * self.block
 
     def source(self, name: str) -> str:
-        """The source of operand ``name`` for the kernel: memory or panel."""
+        """What the kernel reads operand ``name`` from: "memory" or "panel"."""
         return "panel" if self.packs(name) else "memory"
 
     def group(self, along: bool) -> tuple[int, int, int]:
-        """The shape of a work-group: a row whose work-items the text places. ``along``: op(A) has k fast."""
+        """The shape of a work-group: one row of work-items, which the kernel text places. ``along``: op(A) is contiguous along k."""
         return (self.items, 1, 1)
 
     def groups(self, problem: Problem) -> int:
-        """Work-groups that share C, without those that share its k; the problem is transposed already where the point asks for it."""
+        """The tiles of C, one work-group each (more with split k). The problem is the transposed one if the point ``transposes``."""
         return -(-problem.sizes["m"] // self.rows) * -(-problem.sizes["n"] // self.columns)
 
     def groups_of_triangle(self, problem: Problem, zeros: str) -> int:
-        """The same where of C nothing "above" or "below" the diagonal is wanted, as ``zeros`` says; here groups come for all of it."""
+        """As ``groups``, if C is not wanted on the side of the diagonal ("above" or "below") that ``zeros`` names; by default it covers all
+        of C.
+        """
         return self.groups(problem)
 
     def resident(self, units: int) -> int:
-        """The groups of a persistent form that run at the same time, one on each of so many compute units: whole clusters.
+        """The work-groups of a persistent form that run at once, one on each of ``units`` compute units, in whole clusters.
 
         One cluster more would begin when the others end, and double the time.
         """
@@ -182,74 +187,76 @@ class Point:
         return max(usable // self.CLUSTER, 1) * self.CLUSTER
 
     def passes(self, k: int) -> Passes:
-        """The division of ``k`` steps."""
+        """How ``k`` steps are divided between the work-groups that share a tile's k."""
         share = -(-k // self.SPLIT_K)
         chunk = -(-share // self.block) * self.block
         return Passes(chunk, -(-k // chunk))
 
     def roundings(self, k: int) -> int:
-        """Roundings of a sum beside those of its terms: one for each part of it, and one more."""
+        """The roundings of a sum beyond those of its k terms: one for each partial sum, and one more."""
         return self.SPLIT_K + 1
 
     def cut(self, problem: Problem, device: DeviceInfo) -> TailCut | None:
-        """The cut of C for a stream-K tail; None where all tiles are computed in the same way."""
+        """Where C is cut for a stream-K tail; None if all tiles are computed in the same way."""
         return None
 
     def slots(self, units: int) -> int:
-        """The number of groups that ``units`` multiprocessors hold at once, as ``cut`` counts them."""
+        """The work-groups that ``units`` multiprocessors hold at once, as ``cut`` counts them."""
         return units
 
     def bare(self, parts: int) -> Point:
-        """The configuration for the part below a ``cut``: ``parts`` groups share the k of a tile, and it is not cut again."""
+        """The configuration for the part below a ``cut``: ``parts`` work-groups share the k of a tile, and C is not cut again."""
         raise NotImplementedError
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
-        """Local memory of a work-group; ``along``: op(A) has k fast, which may take more."""
+        """Bytes of local memory of a work-group. ``along``: op(A) is contiguous along k, which may need more."""
         return 0
 
     def local_beside(self, problem: Problem) -> int:
-        """Local memory beside that, which more of the problem asks for."""
+        """Further bytes of local memory that properties of the problem require."""
         return 0
 
     def lowered(self, device: DeviceInfo) -> Point:
-        """The point without the instructions that the device lacks."""
+        """The point without instructions that the device lacks."""
         return self
 
     def lines(self, problem: Problem, name: str) -> int:
-        """The row stride, in elements, of a copy of A or B contiguous along k, with zeros past k; 0 where no copy is made."""
+        """The row stride, in elements, of the copy of A or B that is contiguous along k, with zeros past k; 0 if no such copy is made."""
         return 0
 
     def aligned(self, problem: Problem, name: str) -> int:
-        """The row stride, in elements, of a copy of A or B as it lies with rows that memory reads whole; 0 where no copy is made."""
+        """The row stride, in elements, of the copy of A or B in the same order but with aligned rows; 0 if no such copy is made."""
         return 0
 
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
-        """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
+        """The kernel's arguments for A or B if it is passed as something other than a buffer (an image, for instance); otherwise None."""
         return None
 
     def spans_batch(self) -> bool:
-        """Whether the groups of one product go through all problems of a batch; their number is an argument then."""
+        """Whether the work-groups of one product loop over all problems of a batch; their number is then an argument."""
         return False
 
     def maps(self, problem: Problem, places: Mapping[str, OperandPlace]) -> tuple[Arg, ...]:
-        """The tensor maps that the host makes of A and B, which lie at ``places``."""
+        """The tensor maps of A and B, which lie at ``places``; the host makes them."""
         return ()
 
     def further_arguments(self) -> tuple[Arg, ...]:
-        """Further arguments of the kernel that stores C, beside operands and epilogue."""
+        """Further arguments of the kernel that stores C, after operands and epilogue."""
         return ()
 
     def staged(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary] | None:
-        """The launch that brings A or B to where the kernel reads it, if it is not packed, and where that is."""
+        """The launch that converts an unpacked A or B to what the kernel reads (an image), and its temporary; None if the kernel reads it
+        directly.
+        """
         return None
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """The values that the template reads beside the parameters; ``bare_sums``: the kernel stores them to planes."""
+        """Values that the template reads beside the parameters. ``bare_sums``: the kernel stores partial sums to planes rather than C."""
         return {}
 
 
 class RegisterTile(Point):
-    """A point for processors: a group is one work-item, which keeps a tile of TR rows x TC columns of C in vector registers."""
+    """A point for processors: a work-group is one work-item, which keeps a tile of TR rows x TC columns of C in vector registers."""
 
     SERIAL: ClassVar[bool] = True
     TR: int
@@ -257,12 +264,12 @@ class RegisterTile(Point):
 
     @property
     def rows(self) -> int:
-        """Rows of the register tile, which is a group's."""
+        """Rows of the register tile, the work-group's tile."""
         return self.TR
 
     @property
     def columns(self) -> int:
-        """Columns of the register tile, which is a group's."""
+        """Columns of the register tile, the work-group's tile."""
         return self.TC
 
     @property
@@ -272,23 +279,23 @@ class RegisterTile(Point):
 
     @property
     def items(self) -> int:
-        """One work-item to a group."""
+        """One work-item."""
         return 1
 
 
 class StagedTile(Point):
-    """A point whose groups bring KB steps of k to local memory at a time, and compute whole ones of them."""
+    """A point whose work-groups bring stages of KB steps of k to local memory, and always compute whole stages."""
 
     KB: int
 
     @property
     def block(self) -> int:
-        """The steps of a stage."""
+        """Steps of k in a stage."""
         return self.KB
 
     @property
     def rounded(self) -> int:
-        """The steps of a stage."""
+        """Steps of k in a stage."""
         return self.KB
 
 
@@ -319,5 +326,5 @@ class BlockedTile(StagedTile):
 
     @property
     def items(self) -> int:
-        """Work-items of a group."""
+        """Work-items of a work-group."""
         return self.TBR * self.TBC

@@ -1,4 +1,4 @@
-"""Named points of the generic form: the blockings of the documents, and the ways to an operand that are compared on one tile."""
+"""Named points of the generic form: published blockings, and for one tile every way to bring an operand to the kernel."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from portatile.records import Config
 from portatile.workloads.gemm.forms.generic.point import MEDIUM, Generic, tile
 
 MAGMA = replace(tile(1, (1, 1), (16, 16), (3, 3), 6, True), TXC=True)
-"""Table 5 of Du et al., Tesla C2050: 256 work-items load a tile 48 wide and 6 deep."""
+"""Du et al., table 5, Tesla C2050: 256 work-items load a tile 48 wide and 6 deep."""
 
 NAKASATO = replace(tile(4, (8, 8), (8, 8), (1, 1), 8, False), TXC=True)
-"""Table 5 of Du et al., Radeon 5870."""
+"""Du et al., table 5, Radeon 5870."""
 
 NAKASATO_DOUBLE = replace(tile(2, (4, 4), (8, 8), (1, 1), 8, False), TXC=True)
-"""The same in double precision: a pixel is two elements."""
+"""The same in double precision, where a pixel holds two elements."""
 
 PRESETS: Mapping[str, str] = {
     "magma": "Du et al., Table 5, Tesla C2050: 3 x 3 elements to a work-item, images and local memory",
@@ -26,16 +26,16 @@ PRESETS: Mapping[str, str] = {
     "nakasato-view": "nakasato with images that show the operands where they lie: nothing is copied",
     "medium": "tiles of 64 x 64 in local memory",
 }
-"""The names of points, and what they are."""
+"""Name and description of each preset."""
 
 
 WAYS = ("direct", "local", "image", "image local", "view", "view local", "panels", "panels local")
-"""How the generic form gets at an operand: reading memory, an image written before, an image that shows memory, or panels packed before;
-and from there directly, or through local memory."""
+"""The ways by which the generic form reads an operand: from memory, from an image that a launch writes before, from an image that is a view
+of the memory, or from packed panels; each either directly or through local memory."""
 
 
 def staged(point: Generic, way_a: str, way_b: str) -> Generic:
-    """A point of the generic form that gets at A and at B in one of ``WAYS`` each; raises UnknownNameError for another.
+    """The point of the generic form that reads A and B in these of the ``WAYS``; raises UnknownNameError for any other word.
 
     Examples:
         >>> staged(MEDIUM, "view", "local").TXC_OF
@@ -65,13 +65,15 @@ def staged(point: Generic, way_a: str, way_b: str) -> Generic:
 
 
 def blocked(dtype: str) -> Generic:
-    """The tile that ways to an operand are compared on: 256 work-items of 8 x 8 elements by vectors of 4, for float64 4 x 4 by 2."""
+    """The tile on which the ways are compared: 256 work-items with 8 x 8 elements each in vectors of 4, for float64
+    4 x 4 in vectors of 2.
+    """
     vector = 4 if dtype == "float32" else 2
     return tile(vector, (2 * vector, 2 * vector), (16, 16), (1, 1), 8, True)
 
 
 def preset(name: str, dtype: str) -> Config:
-    """The configuration of a named point for an element type; raises UnknownNameError for a name that there is not.
+    """The configuration of a named point for an element type; raises UnknownNameError for an unknown name.
 
     Examples:
         >>> preset("nakasato", "float64")["TR"]

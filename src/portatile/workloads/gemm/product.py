@@ -15,7 +15,7 @@ from portatile.workloads.gemm.reals import without_conjugates
 
 
 class Product(Workload):
-    """C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C, however it is computed."""
+    """C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C, by whatever algorithm."""
 
     products = True
     sizes: Mapping[str, str] = {"m": "rows of C", "n": "columns of C", "k": "terms of each sum"}
@@ -32,7 +32,7 @@ class Product(Workload):
         return dict(operand_shapes(problem))
 
     def element(self, problem: Problem, operand: str) -> str:
-        """The operands' type, or the result's."""
+        """The type of the operands, or for C that of the result."""
         return reference.element(problem, operand).name
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -40,11 +40,11 @@ class Product(Workload):
         return reference.inputs(problem, rng)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """C in float64, everywhere or where sampled rows meet sampled columns."""
+        """C in float64, everywhere or in sampled rows and columns."""
         return {"c": reference.reference(problem, inputs, sample)}
 
     def flops(self, problem: Problem) -> float:
-        """2 m n k, of complex numbers 8 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""
+        """2 m n k, or 8 m n k for complex numbers, by the BLAS's convention: scaling by alpha and beta is not counted."""
         return (8.0 if dtypes.product(problem.dtype).complex else 2.0) * problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"]
 
     def traffic(self, problem: Problem) -> float:
@@ -58,15 +58,17 @@ class Product(Workload):
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ()) | frozenset(("c",) if scalars["beta"] != 0 else ())
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Cuts by rows and by columns of C. Parts equal the whole within the bound: a form may split a part's sums only."""
+        """Cuts by rows and by columns of C. Parts equal the whole only within the error bound, because a part may
+        use another split of k.
+        """
         a = "columns" if problem.options["trans_a"] in ("T", "C") else "rows"
         b = "rows" if problem.options["trans_b"] in ("T", "C") else "columns"
         return Cut("m", {"a": a, "c": "rows"}), Cut("n", {"b": b, "c": "columns"})
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
-        """Where the device has no matrix units for the operands."""
+        """A note if the device has no matrix units for the type of the operands."""
         return units.note(problem, config, device)
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Shapes that nothing divides, with padded rows and offsets."""
+        """Sizes that no tile divides, with padded rows and offsets."""
         return reference.awkward(self, problem)

@@ -1,13 +1,14 @@
-"""Products of other types than float32 and float64 as products of the reals that kernels calculate with.
+"""Products of other types than float32 and float64, expressed as products of the real numbers that kernels compute with.
 
-A complex product is a real one of twice the rows and columns: A's rows are its real and imaginary parts by turns, and so are B's columns.
+A complex product is a real one of twice the rows and columns. The rows of its A are the real and imaginary parts of A's rows in turn, and
+so are the columns of its B:
 
-      re a_i | S00 S01      S = the sums over k of all four, as of any real product, and then
-      im a_i | S10 S11      c_ij = (S00 - S11) + i (S01 + S10): 8 m n k operations, as many as there must be
+      re a_i | S00 S01      S: the sums over k of all four products, as in any real product. Then
+      im a_i | S10 S11      c_ij = (S00 - S11) + i (S01 + S10), in the 8 m n k operations that a complex product needs.
                re  im b_j
 
-An operand with k slow is such a real matrix as it lies in memory. Of one with k fast real and imaginary parts alternate along its rows, so
-they are told apart when it is read or packed. Conjugates only change signs of what S01, S10 and S11 give.
+An operand with k slow is such a real matrix as it lies in memory. If k is fast, real and imaginary parts alternate along the rows, and are
+separated when the operand is read or packed. A conjugate only changes the signs with which S01, S10 and S11 enter.
 """
 
 from __future__ import annotations
@@ -20,39 +21,39 @@ from portatile.dtypes import ProductTypes
 from portatile.records import Layout, Problem, Value
 from portatile.workloads.gemm import epilogue
 
-_TYPES = "types"  # the option of a computed problem that says what it was before
+_TYPES = "types"  # the option of a problem of real numbers that names the original dtype
 EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
-"""Floats of whose sums matrix units keep 14 bits, so that these are added to others by and by."""
+"""Float types of whose sums matrix units keep 14 bits, so that partial sums are promoted: added in float32 registers from time to time."""
 UNIT_TYPES = ("float16", "bfloat16", "tfloat32", "int8", *EIGHT_BITS)
-"""Operands that the prelude's matrix multiply-add takes, on matrix units or without."""
+"""Operand types of the prelude's matrix multiply-add, whether the device has matrix units or not."""
 DOT_TYPES = ("bfloat16", "int8")
-"""Operands of which some processors add up the products of neighbours along k in one instruction."""
+"""Operand types for which some processors add up the products of neighbours along k in one instruction."""
 TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
-"""Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
+"""For each op whether it transposes: N, T, C (conjugate transpose) and R (conjugate), without the conjugate."""
 
 
 def types_of(problem: Problem) -> ProductTypes:
-    """The types of a product, also of one that is computed."""
+    """The types of a product, also of one that ``computed`` made."""
     return dtypes.product(str(problem.options.get(_TYPES, problem.dtype)))
 
 
 def plain(problem: Problem) -> bool:
-    """Whether kernels read and write a problem's operands as they lie, and sums become elements of C by alpha and beta alone."""
+    """Whether kernels read and write the operands without conversion, and only alpha and beta lie between sums and elements of C."""
     return types_of(problem).plain and not epilogue.options_of(problem)
 
 
 def for_units(problem: Problem) -> bool:
-    """Whether the forms on matrix units compute it."""
+    """Whether the forms on matrix units can compute the problem."""
     return types_of(problem).operand.name in UNIT_TYPES
 
 
 def for_dots(problem: Problem) -> bool:
-    """Whether the vnni form computes it."""
+    """Whether the vnni form can compute the problem."""
     return types_of(problem).operand.name in DOT_TYPES
 
 
 def computed(problem: Problem) -> Problem:
-    """The product of reals that stands for ``problem``: itself where it is one."""
+    """The product of real numbers that computes ``problem``: the problem itself if it is one."""
     types = types_of(problem)
     if problem.dtype in ("float32", "float64") or _TYPES in problem.options:
         return problem
@@ -77,24 +78,24 @@ def _passed_on(problem: Problem) -> dict[str, Value]:
 
 
 def moduli(problem: Problem) -> tuple[int, ...]:
-    """For products of ``dtypes.REMAINDERS`` the modulus of each product of the stack, whose sums are stored as bytes; otherwise empty."""
+    """For products of ``dtypes.REMAINDERS`` the modulus of each product of the batch, whose sums are stored as bytes; otherwise empty."""
     return tuple(map(int, str(problem.options.get("moduli", "")).split()))
 
 
 def in_place(problem: Problem, name: str) -> bool:
-    """Whether A or B of a computed problem is read as a real matrix as it lies."""
+    """Whether A or B of a problem of real numbers is read as a real matrix without conversion."""
     types = types_of(problem)
     return types.plain or (types.complex and problem.options[f"trans_{name}"] == ("T" if name == "a" else "N"))
 
 
 def parted(problem: Problem, name: str) -> bool:
-    """Whether A or B of a computed problem has complex elements along k that are copied one at a time: each aligned to its size."""
+    """Whether A or B has complex elements contiguous along k, each aligned to its size, so that they can be copied one by one."""
     return types_of(problem).complex and not in_place(problem, name) and problem.layout[name].vector_width(problem.itemsize) >= 2
 
 
 def facts(problem: Problem) -> dict[str, Value]:
-    """Facts for rules about a computed problem's types: their name; whether they are float32 or float64 throughout, complex, for matrix
-    units, for products of neighbours, or floats of eight bits; and whether A, B and C can be used as real matrices without conversion.
+    """Facts about the types, for rules: the original dtype; whether it is plain, complex, for matrix units or dot products, or an 8-bit
+    float; and whether A, B and C can be used as real matrices without conversion.
     """
     types = types_of(problem)
     values: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
@@ -107,7 +108,7 @@ def facts(problem: Problem) -> dict[str, Value]:
 
 
 def spelled(problem: Problem) -> dict[str, Any]:
-    """The types of a computed problem for kernel texts: OpenCL C's types of A, B, C and the factors, and conversions."""
+    """The types of a problem of real numbers for kernel texts: OpenCL C's names for those of A, B, C and the factors, and conversions."""
     types = types_of(problem)
     real = {"float32": "float", "float64": "double", "uint32": "uint"}[problem.dtype]
     conjugated = str(problem.options.get("conjugated", ""))
@@ -129,7 +130,7 @@ def spelled(problem: Problem) -> dict[str, Any]:
 
 
 def without_conjugates(dtype: str, options: Mapping[str, Value]) -> Mapping[str, Value]:
-    """The options of a product of this dtype: without conjugates where there are no complex numbers."""
+    """The options of a product of this dtype; without conjugates unless it is complex."""
     given = dict(options)
     if not dtype.startswith("complex"):
         given |= {name: TRANSPOSED.get(str(given[name]), given[name]) for name in ("trans_a", "trans_b") if name in given}

@@ -1,4 +1,4 @@
-"""The launch that adds the sums of a split k to C."""
+"""The launch that adds up the partial sums of a product with split k, and updates C with them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from portatile.workloads.gemm.shared_texts import beside, types
 from portatile.workloads.gemm.storage import Batch
 
 _INT_MAX = 2**31 - 1
-_ITEMS = 64
-_SHARED = 16  # planes from which several work-items share a sum
-_MANY = 64  # planes above which these are twice as many
-_AHEAD = 16  # planes that a work-item loads before it adds, at most
-_ROWS = 32768
+_ITEMS = 64  # work-items of a work-group along a row of C
+_SHARED = 16  # number of planes from which several work-items share the sum of an element
+_MANY = 64  # number of planes above which twice as many work-items share it
+_AHEAD = 16  # planes that a work-item loads before it adds them, at most
+_ROWS = 32768  # work-groups along the columns of C, at most; each then reduces several rows
 
 
 def shares(parts: int) -> int:
-    """The number of work-items that reduce one element of C together; with s of them, each adds every s-th plane."""
+    """The number of work-items that together reduce one element of C: each of s work-items adds every s-th plane."""
     return 4 if parts >= _SHARED else 1
 
 
 def reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> Launch:
-    """The launch that adds the ``parts`` planes of sums to C. ``problem`` is as the kernels see it; planes have the shape of C."""
+    """The launch that reduces ``parts`` planes of partial sums, each of the shape of C, to C. ``problem`` is the one of real numbers."""
     components = reals.types_of(problem).operand.components
     m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
     alone = not epilogue.options_of(problem) and point.TERMS == 1
     if alone and n < _ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
-        m, n = 1, m * n  # rows that lie one after the other are one row
+        m, n = 1, m * n  # rows without gaps between them are treated as one row
     sharing = shares(parts) * (2 if parts > _MANY else 1)
     defines, ahead = {"ITEMS": _ITEMS, "SHARES": sharing}, min(max(ceil_div(parts, sharing), 1), _AHEAD)
     source = beside(point, "reduce.cl", defines, **types(problem), BATCH=batch is not None, TERMS=point.TERMS, AHEAD=ahead)

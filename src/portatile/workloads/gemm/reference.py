@@ -1,4 +1,4 @@
-"""Inputs and expected results of GEMM: random operands, reference in float64, rounding bound, edge-case problems."""
+"""Inputs and expected results of GEMM: random operands, the float64 reference, the rounding bound, edge-case problems."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from portatile.workloads.gemm.passing import operand_shapes
 _FACTORS = ((1.0, 0.0), (1.0, 1.0), (-0.75, 0.5), (0.5, -1.25), (1.25, 0.0), (0.0, 0.75))
 _WHOLE = ((1, 0), (1, 1), (-3, 2), (2, -5), (5, 0), (0, 3))
 _COMPLEX = ((1.0, 0.0), (1.0, 1.0), (-0.75 + 0.5j, 0.5 - 0.25j), (0.5j, -1.25), (1.25 - 1j, 0.0), (0.0, 0.75j))
-_OVERFLOWS = 65520.0  # what rounds to an infinity in float16
-_HIGHER = 1.0001  # times a bound to first order
+_OVERFLOWS = 65520.0  # the least number that rounds to infinity in float16
+_HIGHER = 1.0001  # makes a bound to first order a strict one
 SAMPLE = 64  # rows and columns of a sampled reference
 
 
@@ -30,7 +30,9 @@ def element(problem: Problem, name: str) -> Element:
 
 
 def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
-    """A, B and C uniform in [-0.5, 0.5), or any whole numbers; C is NaN where beta is 0, since it must not be read then.
+    """A, B and C uniform in [-0.5, 0.5), or whole numbers of the full range. If beta is 0, C is NaN, because it must not be read.
+
+    alpha and beta are a random pair of those that the BLAS treats specially, and of general ones.
 
     alpha and beta are one of some pairs of the BLAS's cases.
     """
@@ -45,14 +47,14 @@ def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
 
 
 def factors(rng: np.random.Generator, dtype: str = "float32") -> tuple[complex, complex]:
-    """alpha and beta of one of the BLAS's cases."""
+    """A random pair of alpha and beta, among them 0 and 1, which the BLAS treats specially."""
     types = dtypes.product(dtype)
     cases = _COMPLEX if types.complex else _WHOLE if types.scalar == "int32" else _FACTORS
     return cases[int(rng.integers(len(cases)))]
 
 
 def given_factors(problem: Problem, given: Inputs) -> tuple[complex, complex]:
-    """alpha and beta as the kernels get them."""
+    """alpha and beta as the kernels receive them, rounded to their type."""
     return (
         dtypes.factor(problem.dtype, given.scalars.get("alpha", 1.0)),
         dtypes.factor(problem.dtype, given.scalars.get("beta", 0.0)),
@@ -60,13 +62,13 @@ def given_factors(problem: Problem, given: Inputs) -> tuple[complex, complex]:
 
 
 def op(stored: NDArray[Any], how: str) -> NDArray[Any]:
-    """The matrix, or each of a stack: as it is (N), its transpose (T), conjugate transpose (C) or conjugate (R)."""
+    """The matrix, or each of a stack, as stored (N), transposed (T), conjugate transposed (C) or conjugated (R)."""
     operand = stored.swapaxes(-1, -2) if how in "TC" else stored
     return operand.conj() if how in "CR" and operand.dtype.kind == "c" else operand
 
 
 def reference(problem: Problem, given: Inputs, sample: np.random.Generator | None) -> Expected:
-    """C in float64 with scale |alpha| |A| |B| + |beta| |C|; with ``sample``, where some rows meet some columns."""
+    """C in float64 with the scale |alpha| |A| |B| + |beta| |C|; with ``sample``, only in some rows and columns."""
     alpha, beta = given_factors(problem, given)
     stored = {n: operands.view(given.operands[n], problem.layout[n], shape) for n, shape in operand_shapes(problem).items()}
     a, b = (op(stored[name], str(problem.options[f"trans_{name}"])) for name in "ab")
@@ -83,7 +85,10 @@ def reference(problem: Problem, given: Inputs, sample: np.random.Generator | Non
 def product(
     alpha: complex, a: NDArray[Any], b: NDArray[Any], beta: complex, c: NDArray[Any], result: Element | None = None
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """(value, scale) of alpha a b + beta c in float64 or complex128, for matrices or stacks of them; a factor of 0 reads nothing.
+    """(value, scale) of alpha a b + beta c in float64 or complex128, for matrices or stacks; an operand whose factor is 0 is not read.
+
+    Integers are computed modulo 2**32, without rounding. A result in a narrow float type has an absolute rounding error, too, below its
+    smallest normal number, so the scale is at least that number.
 
     Integers are computed modulo 2**32 and do not round. A result of few bits rounds by its unit of what it is, or where that is less than
     its smallest normal number, of that: then the scale is no less.
@@ -107,7 +112,7 @@ def product(
 
 
 def held(values: NDArray[Any], result: Element) -> NDArray[Any]:
-    """Infinities where a result of half precision does not hold a value."""
+    """``values`` with infinities where they exceed what a float16 result can hold."""
     return np.where(np.abs(values) >= _OVERFLOWS, np.copysign(np.inf, values), values) if result.name == "float16" else values
 
 
@@ -116,7 +121,7 @@ def _whole_product(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The product of int8 operands with an int32 result, modulo 2**32; see ``product``."""
     exact = np.zeros(c.shape, np.int64)
-    if alpha != 0:  # in float64, which holds sums of 2**39 such products exactly, by NumPy's fast way
+    if alpha != 0:  # in float64, where NumPy is fast and sums of 2**39 such products are exact
         exact += alpha * (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
     if beta != 0:
         exact += beta * c.astype(np.int64)
@@ -124,13 +129,13 @@ def _whole_product(
 
 
 def bound(problem: Problem, parts: int) -> float:
-    """gamma_(k + parts + 3): a sum of k products in any order with at most k + parts - 1 roundings on the way of each, one for
-    each factor and one for the last addition (Higham, Accuracy and Stability of Numerical Algorithms, section 3.5); the
-    float64 reference's own gamma_(k + 3) is added.
+    """gamma_(k + parts + 3): each of the k products of a sum passes at most k + parts - 1 additions, in any order, one multiplication by
+    each factor, and the last addition (Higham, Accuracy and Stability of Numerical Algorithms, section 3.5). The float64 reference's own
+    gamma_(k + 3) is added.
 
-    Of a complex product both parts are two such sums and their difference, so four roundings more, of moduli that are sqrt(2) times
-    those of the parts (lemma 3.5); factors are complex too. Operands of 16 and 8 bits have products that are exact in float32; a result
-    of few bits rounds once more. Integers are exact. Of tfloat32 both factors of a product are cut.
+    The real and the imaginary part of a complex product are each a difference of two such sums: four more roundings, of moduli that are
+    sqrt(2) times those of the parts (lemma 3.5); the factors are complex, too. Operands of 16 and 8 bits have products that are exact in
+    float32, and a narrow result is rounded once more. Integers are exact. tfloat32 truncates both factors of a product.
     """
     types, k = dtypes.product(problem.dtype), problem.sizes["k"]
     if types.real == "uint32":  # exact sums, which become floats, are scaled and added to C
@@ -144,7 +149,7 @@ def bound(problem: Problem, parts: int) -> float:
 
 
 def awkward(workload: Workload, problem: Problem) -> list[Problem]:
-    """Sizes that no tile divides, single rows, columns and terms, no terms at all; padded rows, offsets, loose alignment."""
+    """Problems of sizes that no tile divides, with single rows, columns and terms or none, padded rows, offsets and loose alignment."""
     cases = (
         ((1, 1, 1), 0, 0, 128),
         ((67, 131, 37), 3, 5, 16),

@@ -1,4 +1,4 @@
-"""Rungs 6 to 10 of the ladder of matrix products that ``matmul`` begins: registers in two dimensions, wide loads, prefetching."""
+"""Rungs 6 to 10 of the ladder of matrix products that ``matmul`` begins: register tiles in two dimensions, vector loads, prefetching."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TITLES: Mapping[int, str] = {
 
 
 def rung(number: int, dtype: str) -> Config:
-    """The configuration of a rung; raises KeyError for one that is not a point of ``gemm``.
+    """The configuration of a rung; raises KeyError if the rung is not a configuration of ``gemm``.
 
     Examples:
         >>> rung(6, "float32")["TR"]

@@ -1,4 +1,4 @@
-"""Kernel texts that all forms use, for launches before or after the product."""
+"""Kernel texts that all forms share: those of launches before or after the product."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def types(problem: Problem) -> dict[str, Any]:
 
 
 def beside(point: Point, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
-    """A text that forms share, for a launch before or after the product; built as that is, so it starts early where the product does."""
+    """A shared text for a launch before or after the product. It has the product's build option for an early start, so that consecutive
+    launches can overlap.
+    """
     early = EARLY_START in point.OPTIONS
     return replace(load(_FOLDER, name, defines, EARLY=early, **values), options=point.OPTIONS if early else ())

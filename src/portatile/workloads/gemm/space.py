@@ -1,4 +1,4 @@
-"""The legal configurations of a GEMM: the forms' parameters and rules, joined to one space where FORM says which are there."""
+"""The legal configurations of a GEMM: the parameters and rules of all forms in one space, where FORM selects a form."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from portatile.workloads.gemm.forms import canonical, forms, parameters
 from portatile.workloads.gemm.parameters import FormParameter, declaration
 from portatile.workloads.gemm.reals import computed
 
-# The order in which a configuration is built up: what decides most comes first, and a constraint is checked as soon as the last name it
-# reads is bound. So a switch that ties sizes together comes before them or soon after: then legal configurations can be counted in few
-# states, and random ones seldom end where nothing is legal. Parameters that are not named here follow as their forms declare them.
+# The order in which a configuration is built. A constraint is checked as soon as the last parameter that it reads is bound, so parameters
+# that decide much come first, and a switch that ties sizes together comes before them or soon after. Then legal configurations can be
+# counted in few states, and random ones seldom reach a dead end. Parameters that are not named here follow in the order of declaration.
 _EARLY = (
     *("MMA", "MMA_SHAPE", "LDG", "SHUFFLE", "TXC", "TXC_OF", "VIEW_A", "VIEW_B", "SM", "SM_OF", "SCALARS", "JOIN", "GROUPS"),
     *("VL", "TR", "TC", "TRR", "TCR", "TBR", "TBC", "LANES", "TURN", "KEEP", "KB", "UNROLL", "KG", "PAD", "STAGES", "DOUBLE", "TAIL"),
@@ -25,9 +25,10 @@ _EARLY = (
 
 
 def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> ParameterSpace:
-    """The space for a problem on a device, or for a ``batch`` of so many of them.
+    """The space of a problem on a device, or of a ``batch`` of such problems.
 
-    Facts beside those of problem, device and forms: ``tiles``, how many tiles of 128 x 128 there are; ``batch``; ``batched``.
+    Besides the facts of problem, device and forms, rules may read ``tiles`` (the number of 128 x 128 tiles of C), ``batch`` and
+    ``batched``.
     """
     batched = batch is not None
     count = 1 if batch is None else batch
@@ -50,7 +51,9 @@ def _there(definitions: Mapping[str, FormParameter], batched: bool) -> bool:
 
 @dataclass(frozen=True)
 class _Union:
-    """The parameters of all forms: values; when each is there, and its value elsewhere; rules; usual values of later parameters."""
+    """The parameters of all forms together: their values; the condition under which each is present, and its value otherwise; the rules;
+    and the defaults of parameters that were added later.
+    """
 
     values: Mapping[str, tuple[Value, ...]]
     there: Mapping[str, tuple[str, Value]]
@@ -84,6 +87,6 @@ def _union(batched: bool) -> _Union:
 
 
 def _merged(lists: list[tuple[Value, ...]]) -> tuple[Value, ...]:
-    """The values of all lists, numbers in their order, texts as they are first named."""
+    """The values of all lists without repetition: numbers in ascending order, texts in the order in which they first appear."""
     merged = dict.fromkeys(value for values in lists for value in values)
     return tuple(merged) if any(isinstance(value, str) for value in merged) else tuple(sorted(merged))

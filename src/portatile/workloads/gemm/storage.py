@@ -1,4 +1,4 @@
-"""Layouts of a product's operands in memory, and the loads that they allow a kernel."""
+"""The layouts of a product's operands in memory, and the vector loads that they allow a kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from portatile.workloads.gemm.reals import in_place
 
 @dataclass(frozen=True)
 class Batch:
-    """``count`` problems of one shape in one launch. ``a``, ``b``, ``c``: elements from one problem's A, B, C to the next's (0: shared)."""
+    """``count`` problems of one shape in one launch.
+
+    ``a``, ``b``, ``c``: elements from A, B, C of one problem to those of the next; 0 if all problems share one.
+    """
 
     count: int
     a: int
@@ -19,12 +22,14 @@ class Batch:
 
 
 def k_fast(problem: Problem, name: str) -> bool:
-    """Whether neighbours along k are contiguous in the storage of A or B."""
+    """Whether A or B is contiguous along k ("k fast"); otherwise it is contiguous across k ("k slow")."""
     return (problem.options["trans_a"] == "N") if name == "a" else (problem.options["trans_b"] == "T")
 
 
 def takes_vectors(problem: Problem, name: str, nbytes: int = 16) -> bool:
-    """Whether A or B can be copied to local memory so many bytes at a time as it lies: k slow, rows aligned and whole vectors long."""
+    """Whether A or B has k slow and can be copied ``nbytes`` at a time without a change of order: its rows are aligned and whole vectors
+    long.
+    """
     width = nbytes // problem.itemsize
     across = problem.sizes["m" if name == "a" else "n"]
     if not in_place(problem, name):
@@ -33,7 +38,7 @@ def takes_vectors(problem: Problem, name: str, nbytes: int = 16) -> bool:
 
 
 def takes_vectors_along_k(problem: Problem, name: str, nbytes: int = 16) -> bool:
-    """Whether A or B has k fast and can be read so many bytes at a time along it."""
+    """Whether A or B has k fast and can be read ``nbytes`` at a time along k."""
     width = nbytes // problem.itemsize
     if not in_place(problem, name):
         return False
@@ -41,7 +46,7 @@ def takes_vectors_along_k(problem: Problem, name: str, nbytes: int = 16) -> bool
 
 
 def transposed(problem: Problem) -> Problem:
-    """C^T = op(B)^T op(A)^T, but for the layout of C, which stays as it is: what a kernel computes that stores its tiles transposed."""
+    """C^T = op(B)^T op(A)^T, with the layout of C unchanged: the problem of a kernel that stores its tiles transposed."""
     other = {"N": "T", "T": "N"}
     sizes = {**problem.sizes, "m": problem.sizes["n"], "n": problem.sizes["m"]}
     options: dict[str, Value] = {"trans_a": other[str(problem.options["trans_b"])], "trans_b": other[str(problem.options["trans_a"])]}

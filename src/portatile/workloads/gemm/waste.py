@@ -1,4 +1,4 @@
-"""The waste of a configuration on a problem, and the loads of its work-items, as far as the shape tells them."""
+"""What the shape alone says of a configuration: the work that it wastes, and the bytes that its work-items load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from portatile.workloads.gemm.storage import transposed
 
 
 def waste(problem: Problem, point: Point, device: DeviceInfo, batch: int = 1) -> float:
-    """The work of a configuration's tiles over m n k, times the unevenness with which its groups share the compute units."""
+    """The work of the configuration's tiles over m n k, times the load imbalance of its work-groups on the compute units."""
     problem = point.view(problem)
     computed = transposed(problem) if point.transposes else problem
     m, n, k = (max(computed.sizes[s], 1) for s in "mnk")
@@ -23,7 +23,9 @@ def waste(problem: Problem, point: Point, device: DeviceInfo, batch: int = 1) ->
 
 
 def loads(problem: Problem, point: Point) -> float:
-    """Bytes of A and B that the work-items load: each product of a tile of r x c elements takes 1/r + 1/c of them."""
+    """Bytes of A and B that the work-items load to registers: for each multiply-add a register tile of r x c elements loads 1/r + 1/c of
+    them.
+    """
     problem = point.view(problem)
     m, n, k = (float(problem.sizes[s]) for s in "mnk")
     rows, columns = point.item_tile

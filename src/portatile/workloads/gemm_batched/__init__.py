@@ -15,6 +15,7 @@ from portatile.workloads import batched
 from portatile.workloads.gemm import forms, plan, space, waste
 from portatile.workloads.gemm import reference as single_reference
 from portatile.workloads.gemm import workload as single
+from portatile.workloads.gemm.extras import Extras
 from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm.storage import Batch
@@ -63,9 +64,9 @@ class GemmBatched(Product):
             return Plan(())
         first, point = _first(problem), forms.read(config)
         steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
-        one = plan.build(first, point, device, Batch(1, **steps))
+        one = plan.build(first, point, device, Extras(Batch(1, **steps)))
         parts = [
-            plan.build(part, point, device, Batch(own, **steps))
+            plan.build(part, point, device, Extras(Batch(own, **steps)))
             for part, own in batched.parts(problem, first, one.workspace, self.most_groups)
         ]
         return Plan(tuple(step for part in parts for step in part.steps), parts[0].temporaries)

@@ -17,6 +17,7 @@ from portatile.workloads import blocks
 from portatile.workloads.gemm import forms
 from portatile.workloads.gemm import plan as native
 from portatile.workloads.gemm.capabilities import matrix_shapes
+from portatile.workloads.gemm.extras import Extras
 from portatile.workloads.gemm.passing import ceil_div, long_scalar, scalar
 from portatile.workloads.gemm.storage import Batch
 from portatile.workloads.gemm_residues.numbers import DIGIT, LARGEST, LONGEST, MARGIN, PRECISION, SHARES, STRETCH, numbers
@@ -244,7 +245,7 @@ class _Steps:
         single = workloads.get("gemm").problem({"m": m, "n": n, "k": depth}, "int8", _STORED, layout)
         single = replace(single, dtype=REMAINDERS, options={**single.options, "moduli": " ".join(map(str, moduli))})
         point = forms.default(single, self.device, len(moduli))
-        inner = native.build(single, point, self.device, Batch(len(moduli), m * depth, n * depth, m * n))
+        inner = native.build(single, point, self.device, Extras(Batch(len(moduli), m * depth, n * depth, m * n)))
         for temporary in inner.temporaries:
             self._temporary(temporary.name, temporary.nbytes)
             self.zeroed |= {temporary.name} if temporary.zeroed else set()

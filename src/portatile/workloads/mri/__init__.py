@@ -16,34 +16,35 @@ from portatile.workloads import arguments, operands
 from portatile.workloads.mri.reference import image
 
 _SAMPLED_VOXELS = 256
-_GATHER = 256  # work-items of a group that packs samples
-_MOST_LAUNCHES = 64
-_SPARE = 2**18  # more voxels than a work-group has
-_MAX_VOXELS = 2**31 - _SPARE  # the index of a voxel, and of a group's last one, is an int
+_GATHER = 256  # work-items of a work-group that packs samples
+_MOST_LAUNCHES = 64  # launches for chunks in constant memory, at most
+_SPARE = 2**18  # more than the voxels of a work-group
+_MAX_VOXELS = 2**31 - _SPARE  # the index of a voxel is an int, even past the end in the last work-group
 _SAMPLE_VECTORS = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i")
 
 
 class Mri(Workload):
-    """MRI reconstruction: image = the sum over samples of w exp(2 pi i (kx x + ky y + kz z)) at every voxel.
+    """MRI reconstruction: at every voxel, image = the sum over samples of w exp(2 pi i (kx x + ky y + kz z)).
 
-    The image has a row of real and a row of imaginary parts. ``kind`` q: w = |phi|^2, and d is empty; fhd: w = conj(phi) d.
+    The image has a row of real parts and a row of imaginary parts. With ``kind`` q: w = |phi|^2, and d is empty; with fhd: w = conj(phi) d.
     All inputs are vectors, stored as matrices of one column.
     """
 
     name = "mri"
     meanings: Mapping[str, str] = {
-        "WGS": "Work-items of a group in each slice.",
-        "SPLIT": "Slices of a group, which share the samples and add their sums in the end.",
+        "WGS": "Work-items in each slice of a work-group.",
+        "SPLIT": "Slices of a work-group, which divide the samples among them and add up their sums in the end.",
         "PV": "Vectors of voxels that a work-item computes.",
-        "VL": "Voxels of a vector; on processors as many as a register holds.",
-        "CHUNK": "Samples that are staged in local memory at a time. -n: n samples at a time are a __constant argument of a launch of "
-        "their own, which adds to the sums; CUDA reads them through the nearest cache.",
-        "UNROLL": "Samples whose terms are written out one after another.",
-        "TRIG": "Sine and cosine: accurate (sinpi, cospi), native (native_sin, native_cos) or direct (native functions of the whole "
-        "phase). All but direct first reduce each phase to half a turn, which is exact.",
-        "POLY": "How many of a work-item's PV vectors use polynomials instead, which leaves the special-function unit free for the others.",
-        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. With 1 it may use more of them and "
-        "spread the functions out. 0: it decides.",
+        "VL": "Voxels in a vector; on processors as many as a register holds.",
+        "CHUNK": "Samples that are staged in local memory at a time. -n: each launch gets n samples in constant memory and adds to the "
+        "sums; CUDA reads them through the nearest cache.",
+        "UNROLL": "Samples for which the loop is unrolled.",
+        "TRIG": "How sine and cosine are computed: accurate (sinpi, cospi), native (native_sin, native_cos) or direct (native functions "
+        "of the unreduced phase). All but direct first reduce each phase to half a turn, which is exact.",
+        "POLY": "The number of a work-item's PV vectors that use polynomials instead: the special-function unit then serves only the "
+        "others.",
+        "RESIDENT": "Work-groups that should share a multiprocessor, for which CUDA's compiler limits registers. With 1 it may use more "
+        "registers and interleave the functions. 0: the compiler decides.",
     }
     sizes: Mapping[str, str] = {"samples": "samples of k-space", "voxels": "voxels of the image"}
     options: Mapping[str, tuple[Value, ...]] = {"kind": ("q", "fhd")}
@@ -74,26 +75,28 @@ class Mri(Workload):
             (
                 "VL == 1 or device_kind != 'gpu'",
                 "VL == 1 or SPLIT == 1",
-                "SPLIT <= 2 or device_kind != 'cpu'",  # no CPU has so many work-items to fill, and PoCL compiles it slowly
+                "SPLIT <= 2 or device_kind != 'cpu'",  # a CPU gains nothing from so many work-items, and PoCL compiles them slowly
                 "VL < 16 or wide_arithmetic",
-                "VL == 1 or POLY == PV",  # the library's functions of vectors are slow, and of float16 end the process in PoCL 3.0
+                "VL == 1 or POLY == PV",  # library functions of vectors are slow, and those of float16 crash PoCL 3.0
                 "POLY <= PV",
-                "POLY < PV or TRIG == 'accurate'",  # which is not used then
+                "POLY < PV or TRIG == 'accurate'",  # TRIG has no effect then
                 "TRIG != 'direct' or device_kind == 'gpu'",
                 "RESIDENT == 0 or launch_bounds",
                 "WGS * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGS * SPLIT >= 16",
-                "WGS <= 256 or WGS * SPLIT * PV * VL <= 4096",  # more sums than a whole group has registers for
+                "WGS <= 256 or WGS * SPLIT * PV * VL <= 4096",  # more sums would exceed the registers of a work-group
                 "20 * max(CHUNK, 0) + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
-                "CHUNK >= 0 or device_kind != 'gpu' or WGS >= 32",  # a warp's items read the same sample
+                "CHUNK >= 0 or device_kind != 'gpu' or WGS >= 32",  # so that all work-items of a warp read the same sample
                 f"CHUNK >= 0 or samples <= -{_MOST_LAUNCHES} * CHUNK",
-                "-20 * CHUNK + 8192 <= constant_memory",  # with the canary behind the two arrays
+                "-20 * CHUNK + 8192 <= constant_memory",  # including the canary after the two arrays
             ),
             {**problem.facts(), **device.facts()},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """On a CPU polynomials in wide registers; elsewhere eight voxels each, and more slices where voxels are too few to fill it."""
+        """On a CPU polynomials in wide registers; on a GPU eight voxels for each work-item, and more slices if the voxels are too few to
+        fill it.
+        """
         samples, voxels = problem.sizes["samples"], problem.sizes["voxels"]
         if device.kind == "cpu":
             wide = 16 if device.wide_vectors else 8
@@ -108,9 +111,9 @@ class Mri(Workload):
         return _config(WGS=64, SPLIT=split, PV=8, VL=1, CHUNK=256, UNROLL=2, TRIG="native", POLY=1, RESIDENT=0)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch, or one and the packing for each chunk in constant memory; none without voxels.
+        """One launch; or for each chunk in constant memory a launch that packs it, and one that sums; none without voxels.
 
-        Raises ArgumentError for a column-major image, or more voxels than a launch takes.
+        Raises ArgumentError for a column-major image, or for more voxels than a launch can index.
         """
         voxels = problem.sizes["voxels"]
         layout, shapes = problem.layout, self.shapes(problem)
@@ -162,7 +165,7 @@ class Mri(Workload):
         return Inputs(memory)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """The sums in float64; with ``sample`` at some voxels. The scale is explained in ``bound``."""
+        """The sums in float64; with ``sample``, at some voxels. ``bound`` explains the scale."""
         shapes, layout = self.shapes(problem), problem.layout
         vectors = {
             name: operands.view(inputs.operands[name], layout[name], shape)[:, 0].astype(np.float64)
@@ -207,23 +210,23 @@ class Mri(Workload):
         return (14.0 if problem.options["kind"] == "fhd" else 10.0) * self.pairs(problem)
 
     def functions(self, problem: Problem) -> float:
-        """A sine and a cosine for each pair."""
+        """One sine and one cosine for each pair."""
         return 2 * self.pairs(problem)
 
     def pairs(self, problem: Problem) -> float:
-        """Pairs of sample and voxel, the work of which every implementation does the same."""
+        """The pairs of sample and voxel, a measure of work that is the same for every implementation."""
         return float(problem.sizes["samples"]) * problem.sizes["voxels"]
 
     def traffic(self, problem: Problem) -> float:
-        """Samples and voxels read once, the image written once."""
+        """Samples and voxels read once, and the image written once."""
         vectors = 7 if problem.options["kind"] == "fhd" else 5
         return float(problem.itemsize * (vectors * problem.sizes["samples"] + 5 * problem.sizes["voxels"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """The sizes to cut along: between voxels; where POLY leaves some to another function than their neighbours, between whole
-        work-groups.
+        """Cuts between voxels; between samples only if these alone are too many.
 
-        Between samples where they alone are too many.
+        If POLY gives some voxels of a work-item another function than others, cuts between voxels are at multiples of a work-group's
+        voxels.
         """
         mixed = 0 < int(config["POLY"]) < int(config["PV"])
         period = int(config["WGS"]) * int(config["PV"]) * int(config["VL"]) if mixed else 1
@@ -232,13 +235,13 @@ class Mri(Workload):
         return Cut("voxels", {"x": "rows", "y": "rows", "z": "rows", "image": "columns"}, period=period), samples
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """One of each; no samples; odd numbers of both, strided vectors, more samples than a chunk."""
+        """One sample and one voxel; no samples; odd numbers of both, strided vectors, more samples than a chunk."""
         cases = (((1, 1), 0, 0), ((0, 5), 0, 0), ((7, 67), 0, 0), ((201, 77), 2, 5), ((517, 1031), 0, 1))
         return operands.padded_problems(self, problem, cases)
 
 
 def _additions(problem: Problem) -> int:
-    """Terms of each sum, at least one."""
+    """The number of terms in each sum, at least one."""
     return max(problem.sizes["samples"], 1)
 
 

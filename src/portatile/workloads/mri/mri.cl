@@ -6,14 +6,14 @@
       | ##            | ##            |        registers: re and im of PV vectors of VL voxels, and their x, y, z
       +---------------+---------------+
 
-     local memory: `tile`, CHUNK samples at a time (kx, ky, kz, weight), read by every voxel; slice s adds samples s, s + SPLIT, ...;
-     in the end slice 0 adds the others' sums, which lie in `part`
+     local memory: `tile`, CHUNK samples at a time (kx, ky, kz, weight), read for every voxel; slice s adds samples s, s + SPLIT, ...;
+     in the end slice 0 adds the sums of the other slices, which they leave in `part`
 #}
 // Non-uniform inverse Fourier sums of magnetic resonance imaging: for every voxel (x, y, z) the sum over k-space samples of
-// w exp(i e), e = 2 pi (kx x + ky y + kz z), where w is |phi|^2 (Q) or conj(phi) d (F^H d). A complex weight is taken as its
-// magnitude and an angle that is added to the phase, once for each sample: then F^H d costs little more than Q.
-{# On CPUs, where a work-group is few voxels, the angle would cost more than the two multiply-adds that it saves each of them. #}
-// A work-group computes WGS * PV * VL voxels; its SPLIT slices share the samples, of which CHUNK at a time are in local memory.
+// w exp(i e), e = 2 pi (kx x + ky y + kz z), where w is |phi|^2 (Q) or conj(phi) d (F^H d). A complex weight is split into its magnitude
+// and an angle, which is added to the phase, once for each sample: so F^H d costs little more than Q.
+{# On CPUs a work-group has few voxels, and computing the angle would cost more than the two multiply-adds that it saves for each of them. #}
+// A work-group computes WGS * PV * VL voxels; its SPLIT slices divide the samples among them. Local memory holds CHUNK samples at a time.
 {% set real = "float" ~ (vl if vl > 1 else "") %}
 
 #define ITEMS (WGS * SPLIT)
@@ -24,9 +24,9 @@
 #define MAD(a, b, c) ((a) * (b) + (c))
 #endif
 
-// What is left of a phase in turns without its whole turns, exactly: adding 1.5 * 2^23 rounds to an integer below 2^22, which leaves
-// the special-function unit alone, of which rint takes a turn. Compilers that may reorder sums would make nothing of it; NVRTC never does.
-{# A compiler whose library is for other registers than the processor it compiles for does not survive a function of 512 bits: halves. #}
+// The fraction of a phase in turns, exactly: adding 1.5 * 2^23 rounds to an integer (below 2^22). This leaves the special-function unit
+// free, which rint would use. Compilers that may reorder sums would remove the additions; NVRTC never does.
+{# PoCL crashes on a function of 512 bits if its library was built for narrower registers than the processor has: hence two halves. #}
 #if defined(__FAST_RELAXED_MATH__) && !defined(PORTATILE_CUDA)
 #define FRACTION(e) ((e) - {{ "(float16)(rint((e).lo), rint((e).hi))" if vl == 16 else "rint(e)" }})
 #else
@@ -67,7 +67,7 @@
 {% macro vector(name) %}__global const float* restrict {{ name }}, const INDEX {{ name }}_offset, const INDEX {{ name }}_ld{% endmacro %}
 
 {% set second = "angles" if polar else "across" %}
-{# Sample number i, counted from `start` on, as it is read for every voxel. #}
+{# Packs sample `start` + i into place i of `tile`, as the sums read it for every voxel. #}
 {% macro packed(start) %}
             const INDEX s = {{ start }} + i;
             const float a = phi_r[s * phi_r_ld], b = phi_i[s * phi_i_ld];
@@ -85,7 +85,7 @@
 {%- endif %}
 {% endmacro %}
 {% if constant %}
-// The samples from `start` on as one launch of the sums reads them; in arrays of their own, because constant memory is small.
+// Packs the samples from `start` on into the arrays that one launch of the sums reads from constant memory, which is small.
 __kernel __attribute__((reqd_work_group_size(GATHER, 1, 1))) void gather(
     const int start, const int count,
 {% for name in inputs if name not in ("x", "y", "z") %}

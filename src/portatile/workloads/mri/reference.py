@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK = 2**20  # pairs of sample and voxel that are held at a time
+_BLOCK = 2**20  # pairs of sample and voxel that are computed at a time
 
 
 def image(
@@ -15,8 +15,8 @@ def image(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Real and imaginary part (2 x voxels) at some voxels, and the scale of ``Mri.bound``.
 
-    ``vectors`` holds kx, ky, kz, phi_r, phi_i, d_r, d_i, x, y, z; where d is empty the sums are Q's, else those of F^H d.
-    ``additions`` are the roundings beside which a phase's three count.
+    ``vectors`` holds kx, ky, kz, phi_r, phi_i, d_r, d_i, x, y, z; if d is empty the sums are those of Q, else of F^H d. ``additions``: the
+    roundings of a sum, to which the three of a phase are related.
     """
     k = np.stack([vectors[name] for name in ("kx", "ky", "kz")], 1)
     r = np.stack([vectors[name] for name in ("x", "y", "z")])[:, voxels]

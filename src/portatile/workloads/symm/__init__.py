@@ -1,4 +1,6 @@
-"""SYMM: C = alpha A B + beta C or alpha B A + beta C for a symmetric A of which one triangle is stored: expanded, then one product."""
+"""SYMM: C = alpha A B + beta C or alpha B A + beta C for a symmetric A with one stored triangle. One launch expands A, then a product runs;
+or the product reads the triangle itself.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,24 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import blocks, precisions, structured
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.reference import op
 
-_SQUARE = 32  # that a work-group copies to its place and to the one across the diagonal
+_SQUARE = 32  # the order of the square that a work-group copies to its place and across the diagonal
 
 
 class Symm(structured.RealOrComplex):
     """Symmetric A: C (m x n) = alpha A B + beta C (``side="L"``, A of order m) or alpha B A + beta C (``"R"``, order n), row-major.
 
-    Only the triangle ``uplo`` of A is read. With ``mirror="C"`` A is Hermitian, with R the conjugate of what is stored of a Hermitian one.
-    B is stored m x n, or n x m with ``trans_b="T"``; C and R are conjugates. beta = 0 does not read
-    C, alpha = 0 neither A nor B. ``precision`` is that of the product.
+    Only the triangle ``uplo`` of A is read. With ``mirror="C"`` A is Hermitian; with "R" A is the conjugate of the stored Hermitian matrix.
+    B is stored as m x n, or as n x m with ``trans_b="T"``; C and R conjugate, too. With beta = 0 C is not read, with alpha = 0 neither A
+    nor B is. ``precision`` is that of the product.
     """
 
     name = "symm"
     meanings: Mapping[str, str] = {
-        "WGS": "Work-items of a group of the kernel that expands A; it makes no difference on a processor, and where one product reads the "
-        "triangle itself, as small or narrow ones do on NVIDIA's GPUs. The product of an expanded A is a problem of gemm.",
+        "WGS": "Work-items of a work-group of the kernel that expands A. It has no effect on a processor, nor where the product reads the "
+        "triangle itself, as small or narrow products do on NVIDIA's GPUs. The product of the expanded A is a problem of gemm.",
     }
     products = True
     sizes: Mapping[str, str] = {"m": "rows of C", "n": "columns of C"}
@@ -44,23 +46,25 @@ class Symm(structured.RealOrComplex):
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """A is square, of the order that the side asks for."""
+        """A is square, of the order that the side determines."""
         m, n = problem.sizes["m"], problem.sizes["n"]
         order = structured.order(problem)
         return {"a": (order, order), "b": (m, n) if problem.options["trans_b"] in ("N", "R") else (n, m), "c": (m, n)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The work-group, if there is a kernel beside the product."""
+        """The work-group of the kernel that expands A, if there is one."""
         rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32", "alone == 0 or WGS == alone")
         alone = structured.largest_group(device) if reads_triangle(problem, device) else 0
         return ParameterSpace({"WGS": structured.GROUPS}, rules, {**device.facts(), "alone": alone})
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The largest group, so that a square's rows are under way at once; of no account where the product reads the triangle itself."""
+        """The largest work-group, so that all rows of a square are loaded at once; without effect if the product
+        reads the triangle itself.
+        """
         return {"WGS": 32 if device.kind == "cpu" else structured.largest_group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Expansion and product, or one product that reads the triangle; no step for an empty C."""
+        """Expansion and product, or one product that reads the triangle; no step if C is empty."""
         blocks.check(problem)
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         if m == 0 or n == 0:
@@ -83,7 +87,7 @@ class Symm(structured.RealOrComplex):
         return Plan((expand, blocks.product(problem, product)), (Temporary("full", order * full.strides[0] * problem.itemsize),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Random operands; the triangle that is not stored is NaN, and so is C where beta is 0."""
+        """Random operands. The triangle that is not stored is NaN, and so is C if beta is 0."""
         inputs = structured.inputs(problem, self.shapes(problem), rng)
         structured.poison_unread(problem, inputs.operands["a"], self.shapes(problem)["a"])
         return inputs
@@ -103,7 +107,7 @@ class Symm(structured.RealOrComplex):
         return structured.bound(problem, structured.order(problem))
 
     def flops(self, problem: Problem) -> float:
-        """2 m n times the order of A, four times that of complex numbers, the BLAS's convention."""
+        """2 m n times the order of A, four times as many for complex numbers: the BLAS's convention."""
         return 2.0 * structured.operations(problem) * problem.sizes["m"] * problem.sizes["n"] * structured.order(problem)
 
     def traffic(self, problem: Problem) -> float:
@@ -115,21 +119,21 @@ class Symm(structured.RealOrComplex):
         return structured.reads(scalars, "c")
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Along the size that A does not have: columns of B and C for a left A, rows for a right one."""
+        """Cuts along the size that A does not have: columns of B and C if A is on the left, rows if it is on the right."""
         size, of_c, across = ("n", "columns", "rows") if problem.options["side"] == "L" else ("m", "rows", "columns")
         return (Cut(size, {"b": across if problem.options["trans_b"] in ("T", "C") else of_c, "c": of_c}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Orders that nothing divides, with padded rows and offsets."""
+        """Orders that no block divides, with padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (45, 37), (67, 20), (33, 130)))
 
 
 def reads_triangle(problem: Problem, device: DeviceInfo, count: int = 1) -> bool:
-    """Whether a product, or each of a stack of ``count`` like this one, reads an element of the symmetric matrix from where it or its
-    mirror image is stored: on NVIDIA's GPUs, if that is estimated to be faster than expanding the matrices.
+    """Whether a product (each of a stack of ``count`` like this one) reads every element of the symmetric matrix from the stored triangle:
+    on NVIDIA's GPUs, if that is estimated to be faster than expanding the matrices.
     """
-    symmetric = problem.options.get("mirror", "T") == "T"  # nothing is conjugated on the way
-    aligned = problem.layout["a"].alignment % problem.itemsize == 0  # complex elements are copied as one
+    symmetric = problem.options.get("mirror", "T") == "T"  # the kernel does not conjugate what it reads
+    aligned = problem.layout["a"].alignment % problem.itemsize == 0  # a complex element is copied at once
     native = blocks.precision(problem) == precisions.NATIVE
     if not (device.nvidia and symmetric and aligned and native) or 0 in problem.sizes.values():
         return False
@@ -137,12 +141,12 @@ def reads_triangle(problem: Problem, device: DeviceInfo, count: int = 1) -> bool
 
 
 def _stored(problem: Problem) -> blocks.Operands:
-    """The operands as the caller has them."""
+    """The operands as the caller stores them."""
     return {name: (name, layout) for name, layout in problem.layout.items()}
 
 
 def product_of(problem: Problem, stored: blocks.Operands) -> tuple[blocks.BlockProduct, Triangle]:
-    """The product of a whole A and B, and what A lacks of which one triangle is stored."""
+    """The product of A and B, and the triangle of A that is not stored."""
     left, mirror = problem.options["side"] == "L", str(problem.options.get("mirror", "T"))
     letters = ("R" if mirror == "R" else "N", str(problem.options["trans_b"]))
     a, b, how = (stored["a"], stored["b"], letters) if left else (stored["b"], stored["a"], letters[::-1])

@@ -12,7 +12,7 @@ from portatile.workloads.batched import Batched, Strides, native, one_of, stack_
 class SymmBatched(Batched, symm.Symm):
     """A stack of ``symm`` problems, ``batch`` of one shape; options are those of ``symm``.
 
-    The operands are stacks, their matrices any number of elements apart; a stride of 0 along the batch shares one matrix that is read.
+    The operands are stacks with any stride along the batch; with a stride of 0 all problems share one matrix that is read.
     """
 
     name = "symm_batched"
@@ -21,15 +21,15 @@ class SymmBatched(Batched, symm.Symm):
     single = symm.workload
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """As for one problem; of no account where the product reads the triangle itself."""
+        """As for one problem; without effect if the product reads the triangle itself."""
         return super().default(problem, device) if self.products_alone(problem, device) else self.single.default(problem, device)
 
     def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
-        """Where products read the triangle themselves."""
+        """Whether the products read the triangles themselves."""
         return symm.reads_triangle(one_of(problem), device, problem.sizes["batch"])
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One product of all matrices where it reads the triangle itself; else as of any stack."""
+        """One launch for all products if it reads the triangles itself, otherwise as for any stack."""
         if not self.products_alone(problem, device):
             return super().plan(problem, config, device)
 

@@ -12,7 +12,7 @@ from portatile.workloads.batched import Batched, native
 class Syr2kBatched(Batched, syr2k.Syr2k):
     """A stack of ``syr2k`` problems, ``batch`` of one shape; options are those of ``syr2k``.
 
-    The operands are stacks, their matrices any number of elements apart; a stride of 0 along the batch shares one matrix that is read.
+    The operands are stacks with any stride along the batch; with a stride of 0 all problems share one matrix that is read.
     """
 
     name = "syr2k_batched"

@@ -1,4 +1,4 @@
-"""SYRK: one triangle of C = alpha op(A) op(A)^T + beta C: products below or above the diagonal, and the blocks on it all at once."""
+"""SYRK: one triangle of C = alpha op(A) op(A)^T + beta C. Products compute the blocks off the diagonal, and one batch those on it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import CONJUGATE, Expected, Inputs, Member, Operand
 from portatile.workloads import blocks, get, operands, precisions, structured
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.reference import op
 
-_NO_TERMS = 32  # NB where there is nothing to multiply
-_EMULATED = (*structured.ORDERS[1:], 2048, 4096)  # orders of the least square products that are emulated
-_ROUND = 128  # rows to whose multiples a triangle is halved
+_NO_TERMS = 32  # NB if k = 0
+_EMULATED = (*structured.ORDERS[1:], 2048, 4096)  # orders of the smallest square products that are emulated
+_ROUND = 128  # a triangle is halved at a multiple of so many rows
 
 
 class Syrk(structured.RealOrComplex):
-    """Rank-k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(A)^T + beta C, row-major; the other one is not touched.
+    """Rank-k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(A)^T + beta C, row-major; the other triangle is not touched.
 
-    A is stored n x k, or k x n with ``trans="T"``; C and R are conjugates. With ``mirror="C"`` C is Hermitian: alpha op(A) op(A)^H + beta C
-    with real factors, and a diagonal without imaginary parts. beta = 0 does not read C, alpha = 0 does not read A. ``precision`` is that of
-    the products.
+    A is stored as n x k, or as k x n with ``trans="T"``; C and R conjugate, too. With ``mirror="C"`` C is Hermitian: alpha op(A) op(A)^H +
+    beta C with real factors, and a real diagonal. With beta = 0 C is not read, with alpha = 0 A is not. ``precision`` is that of the
+    products.
     """
 
     name = "syrk"
     meanings: Mapping[str, str] = {
-        "NB": "Order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is kept. 0, on processors "
-        "and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. With products by residues the triangle is "
-        "halved, into a square product and two triangles, down to blocks of less than twice NB, which are native; 0: all of it is.",
-        "WGS": "Work-items of a group of the kernel that keeps a triangle.",
+        "NB": "Order of the blocks on the diagonal, which are computed whole in a workspace; one triangle of each is then added to C. 0, "
+        "on processors and NVIDIA's GPUs: one product that skips the tiles of the other triangle. If products are emulated by residues, "
+        "the triangle is halved into a square product and two triangles, down to blocks smaller than twice NB, which are native; 0: all "
+        "of it is native.",
+        "WGS": "Work-items of a work-group of the kernel that adds a triangle of each block to C.",
     }
     products = True
     triangle = "n"
@@ -48,27 +49,29 @@ class Syrk(structured.RealOrComplex):
     operands: tuple[Operand, ...] = (Operand("a"), Operand("c", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
     pairs: tuple[tuple[str, str], ...] = (("a", "a"),)
-    """The products that are added up, each of one operand and the transpose of another."""
+    """The products that are added up: each of one operand and the transpose of another."""
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """The factors as they are stored, and C."""
+        """The factors as stored, and C."""
         n, k = problem.sizes["n"], problem.sizes["k"]
         factors: dict[str, tuple[int, ...]] = {name: (n, k) if _plain(problem, name) else (k, n) for name, _ in self.pairs}
         return factors | {"c": (n, n)}
 
     def halves(self, problem: Problem) -> bool:
-        """Whether the triangle is halved: with products by residues, of which only large ones are faster than native ones."""
+        """Whether the triangle is halved recursively: if products are emulated by residues, because only large ones
+        beat native products.
+        """
         return blocks.precision(problem) == "emulated" and precisions.EMULATED[problem.dtype] == "gemm_residues"
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """Blocks of at most twice the order."""
+        """Blocks of at most twice the order, and a work-group."""
         if not self.halves(problem):
             return structured.space(problem, device, problem.sizes["n"])
         values = {"NB": (0, *_EMULATED), "WGS": (structured.group(device),)}
         return ParameterSpace(values, ("NB == 0 or 2 * NB <= order",), {**device.facts(), "order": problem.sizes["n"]})
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Blocks that keep the device busy; with products by residues those from which on these are faster."""
+        """Blocks that keep the device busy; for products by residues, the smallest blocks for which these are faster than native ones."""
         found = structured.blocked(problem, problem.sizes["n"], device)
         if not self.halves(problem):
             return found
@@ -78,12 +81,14 @@ class Syrk(structured.RealOrComplex):
         return {**found, "NB": next(winning, 0)}
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
-        """Where all of an emulated computation is native."""
+        """A note if a computation that should be emulated runs natively."""
         native = self.halves(problem) and config["NB"] == 0
         return "emulated products are not expected to be faster here: native ones run" if native else ""
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """The blocks on the diagonal as one batch, a product for each block row beside it, and the triangles."""
+        """The blocks on the diagonal as one batch, one product for each block row off the diagonal, and the merge of the diagonal's
+        triangles.
+        """
         blocks.check(problem)
         n, nb, group = problem.sizes["n"], int(config["NB"]), int(config["WGS"])
         if n == 0:
@@ -102,7 +107,7 @@ class Syrk(structured.RealOrComplex):
         sizes, order, kept = blocks.lines(problem, n, min(nb, n), group), blocks.integer("order", n), Arg("blocks", role="temporary")
         if blocks.precision(problem) == precisions.NATIVE:
             first = self.diagonal(problem, nb)
-        else:  # a product adds beta C itself, so that elements on the diagonal are rounded as those beside it
+        else:  # here products add beta C themselves, so that elements on the diagonal are rounded as those off it
             taking = load(__file__, "take.cl", defines, **kinds(problem))
             first = [
                 Launch(taking, "syrk_take", *sizes, (order, beta, *blocks.matrix(problem, "c", "in"), kept)),
@@ -114,7 +119,7 @@ class Syrk(structured.RealOrComplex):
         return Plan(tuple(steps), (Temporary("blocks", -(-n // nb) * nb * nb * problem.itemsize),))
 
     def _halved(self, problem: Problem, start: int, stop: int, nb: int) -> Iterator[Call]:
-        """The triangle of C from ``start`` to ``stop`` on the diagonal: a product of one half and the other, and both halves' triangles."""
+        """Rows and columns ``start`` to ``stop`` of the triangle: the product of the two halves, and the triangle of each half."""
         size = stop - start
         if nb == 0 or size < 2 * nb or problem.sizes["k"] == 0:
             native = blocks.natively(problem)
@@ -134,7 +139,7 @@ class Syrk(structured.RealOrComplex):
         yield from self._halved(problem, middle, stop, nb)
 
     def alone(self, problem: Problem, nb: int) -> list[Launch | Call]:
-        """The blocks on the diagonal one by one, added to what ``blocks`` holds."""
+        """The blocks on the diagonal one by one, added to the content of the workspace ``blocks``."""
         n, width = problem.sizes["n"], blocks.padded(nb)
         corners = [(start, min(nb, n - start)) for start in range(0, n, nb)]
         return [
@@ -143,7 +148,9 @@ class Syrk(structured.RealOrComplex):
         ]
 
     def diagonal(self, problem: Problem, nb: int) -> list[Launch | Call]:
-        """The first product's blocks of order ``nb`` on the diagonal, whole, one after another in ``blocks``: a batch, and the rest."""
+        """The first product's blocks of order ``nb`` on the diagonal, whole, one after another in ``blocks``: a batch, and a smaller last
+        one.
+        """
         pair, width = self.pairs[0], blocks.padded(nb)
         n, k = problem.sizes["n"], problem.sizes["k"]
         count, rest = divmod(n, nb)
@@ -165,7 +172,7 @@ class Syrk(structured.RealOrComplex):
         return steps
 
     def off_diagonal(self, problem: Problem, nb: int) -> list[Call]:
-        """The products of block rows of ``nb`` beside the blocks on the diagonal, added to C one after another."""
+        """The products for block rows of ``nb`` off the diagonal, added to C one after another."""
         n, steps = problem.sizes["n"], []
         for start in range(0, n, nb):
             stop = min(start + nb, n)
@@ -185,7 +192,7 @@ class Syrk(structured.RealOrComplex):
         target: tuple[str, Layout],
         beta: float | str,
     ) -> Call:
-        """The product of two ranges (start, length) of the rows of a pair's op(A) and op(B)."""
+        """The product of a range of rows of a pair's first op and a range of rows of its second; ranges are (start, length)."""
         operands = {"c": target}
         for side, name, (start, _) in zip("ab", pair, (rows, columns), strict=True):
             stored = problem.layout[name]
@@ -194,7 +201,7 @@ class Syrk(structured.RealOrComplex):
         return blocks.product(problem, blocks.BlockProduct(sizes, operands, op_of(problem, pair), ("alpha", beta)))
 
     def members(self, problem: Problem, first: int, past: int) -> tuple[Member, ...]:
-        """The products beside the block on the diagonal, and its triangle."""
+        """The products off the diagonal for these rows, and the triangle of the block on the diagonal."""
         n, k = problem.sizes["n"], problem.sizes["k"]
         beside = (past, n) if problem.options["uplo"] == "U" else (0, first)
 
@@ -216,7 +223,7 @@ class Syrk(structured.RealOrComplex):
         return tuple(made)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Random operands; the triangle of C that is not touched is random too, the other one NaN where beta is 0."""
+        """Random operands. The triangle of C that is not touched is random, too; the other one is NaN if beta is 0."""
         given = structured.inputs(problem, self.shapes(problem), rng, structured.computed_triangle(problem))
         if not hermitian(problem):
             return given
@@ -224,12 +231,12 @@ class Syrk(structured.RealOrComplex):
         return replace(given, scalars={name: value.real if name in real else value for name, value in given.scalars.items()})
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """C in float64, and what it was beside the triangle; with ``sample``, some of its rows and columns."""
+        """C in float64, with the other triangle unchanged; with ``sample``, only some of its rows and columns."""
         views = structured.views(problem, self.shapes(problem), inputs)
         read = {name: op(views[name], _letter(problem, name)) for name, _ in self.pairs}
         left, right = (np.concatenate([read[pair[side]] for pair in self.pairs], axis=1) for side in range(2))
         right = right.conj().T if hermitian(problem) else right.T
-        if hermitian(problem) and len(self.pairs) > 1:  # the second product has the conjugate of alpha
+        if hermitian(problem) and len(self.pairs) > 1:  # the second product has the conjugate of alpha as its factor
             alpha = complex(inputs.scalars["alpha"])
             terms = problem.sizes["k"]
             left = np.concatenate([operands.wide(left[:, :terms]) * alpha, operands.wide(left[:, terms:]) * alpha.conjugate()], axis=1)
@@ -241,35 +248,35 @@ class Syrk(structured.RealOrComplex):
         return {"c": structured.product(problem, inputs, "c", left, right, sample, ~structured.computed_triangle(problem))}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """The bound of one sum of all products' terms, whatever their order; see ``structured.bound``."""
+        """The bound of one sum of the terms of all products, in any order; see ``structured.bound``."""
         return structured.bound(problem, len(self.pairs) * problem.sizes["k"])
 
     def flops(self, problem: Problem) -> float:
-        """k n (n + 1) for each product, the BLAS's convention: those of one triangle."""
+        """k n (n + 1) for each product, the BLAS's convention for one triangle."""
         n, k = problem.sizes["n"], problem.sizes["k"]
         return float(structured.operations(problem) * len(self.pairs) * k * n * (n + 1))
 
     def traffic(self, problem: Problem) -> float:
-        """The factors read once, a triangle written once."""
+        """The factors read once, and one triangle written once."""
         n, k = problem.sizes["n"], problem.sizes["k"]
         return float(problem.itemsize) * (len(self.pairs) * n * k + n * (n + 1) // 2)
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """The factors unless alpha is 0; C always, for the triangle that stays as it is."""
+        """The factors unless alpha is 0; C always, because one triangle keeps its content."""
         return frozenset(("c", *(name for name, _ in self.pairs if scalars["alpha"] != 0)))
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Orders below, between and above the blocks, no terms, padded rows and offsets."""
+        """Orders below, between and above the blocks, k = 0, padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (7, 0), (45, 37), (140, 20), (77, 5)))
 
 
 def _plain(problem: Problem, name: str) -> bool:
-    """Whether a factor is stored n x k; the letters of ``trans`` are those of A and B, one for both where there is one."""
+    """Whether a factor is stored as n x k. ``trans`` has one letter for each of A and B, or one for both."""
     return _letter(problem, name) in ("N", "R")
 
 
 def _letter(problem: Problem, name: str) -> str:
-    """The letter by which a factor becomes op of it."""
+    """The letter of op for a factor."""
     return str(problem.options["trans"])[-1 if name == "b" else 0]
 
 
@@ -279,17 +286,17 @@ def hermitian(problem: Problem) -> bool:
 
 
 def kinds(problem: Problem) -> dict[str, bool]:
-    """What the kernel texts are told of the element type, and whether they work on stacks."""
+    """What the kernel texts must know: whether elements are complex, whether C is Hermitian, whether they work on stacks."""
     return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem), "BATCH": blocks.stacked(problem)}
 
 
 def unwanted(problem: Problem) -> Triangle:
-    """The triangle of C that nobody wants."""
+    """The triangle of C that is not wanted."""
     return Triangle("c", "below" if problem.options["uplo"] == "U" else "above", mirrored=True, hermitian=hermitian(problem))
 
 
 def op_of(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
-    """The letters of a pair of factors, of which the second is transposed."""
+    """The letters of op for a pair of factors, the second transposed."""
     return _letter(problem, pair[0]), blocks.transposed(_letter(problem, pair[1]), hermitian(problem))
 
 

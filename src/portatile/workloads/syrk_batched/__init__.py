@@ -12,7 +12,7 @@ from portatile.workloads.batched import Batched, Strides, native, stack_of
 class SyrkBatched(Batched, syrk.Syrk):
     """A stack of ``syrk`` problems, ``batch`` of one shape; options are those of ``syrk``.
 
-    The operands are stacks, their matrices any number of elements apart; a stride of 0 along the batch shares one matrix that is read.
+    The operands are stacks with any stride along the batch; with a stride of 0 all problems share one matrix that is read.
     """
 
     name = "syrk_batched"
@@ -21,11 +21,11 @@ class SyrkBatched(Batched, syrk.Syrk):
     single = syrk.workload
 
     def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
-        """On NVIDIA's GPUs, where a product leaves out what is not wanted."""
+        """Whether products are the only launches: on NVIDIA's GPUs, where they skip the other triangle."""
         return device.nvidia and problem.sizes["k"] > 0
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """On NVIDIA's GPUs one product of all matrices that leaves out what is not wanted; else as of any stack."""
+        """On NVIDIA's GPUs one launch for all products, which skips the other triangle; otherwise as for any stack."""
         if not self.products_alone(problem, device):
             return super().plan(problem, config, device)
 

@@ -1,4 +1,4 @@
-"""TRSM: op(A) X = alpha B or X op(A) = alpha B for a triangular A, as inverses or substitution on the diagonal and GEMM beside it."""
+"""TRSM: op(A) X = alpha B or X op(A) = alpha B for a triangular A: inverses or substitution on the diagonal, GEMM off it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from portatile.workloads import operands, structured
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.triangular import reference, steps, substitution
 
-_LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
-_LONG = 512  # the order of real systems from which smaller blocks leave more to products
-_LARGE = 4096  # the order from which a GPU's blocks are the largest
-_CHAINED, _FEW = 16, 64  # times the right-hand sides, or so many of them, are the order from which little but the chain takes time
+_LINE = 256  # bytes of right-hand sides (one element of each) that a processor's work-item solves together
+_LONG = 512  # the order of real systems from which smaller blocks pay, because they leave more work to products
+_LARGE = 4096  # the order from which a GPU uses the largest blocks
+_CHAINED, _FEW = 16, 64  # the chain of launches dominates if the order is at least _CHAINED times the right-hand sides (at least _FEW)
 
 
 INVERTED = (
@@ -26,29 +26,28 @@ INVERTED = (
     "METHOD == 'substitute' or itemsize * (min(NB, 128) // 2 * ((16 if complex else 32) + PANEL) + 128) <= min(local_memory, 49152)",
     "METHOD == 'substitute' or itemsize * IB * (IB + 2) <= min(local_memory, 49152)",
 )
-"""The rules of inverses."""
+"""The rules for methods that invert blocks."""
 
 
 class Triangular(structured.TriangularOperand):
     """TRSM, X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
 
-    ``uplo`` says which triangle of A is read, ``trans`` what op is (C conjugates and transposes, R conjugates), ``diag="U"`` that
-    the diagonal counts as ones and is not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities
-    or NaN, as in BLAS. With ``apart`` X is C (m x n), and B is only read. ``precision`` is that of
-    the products beside the diagonal; its blocks are solved natively, in an order that is the configuration's, so that results are not the
-    same on every device.
+    ``uplo``: the triangle of A that is read. ``trans``: op (C conjugates and transposes, R conjugates). With ``diag="U"`` the diagonal
+    counts as ones and is not read. With alpha = 0 X becomes zero whatever A and B hold. A zero on the diagonal gives infinities or NaN, as
+    in the BLAS. With ``apart`` X is C (m x n), and B is only read. ``precision`` is that of the products off the diagonal; blocks on it are
+    solved natively, in an order that depends on the configuration, so results may differ between devices.
     """
 
     name = "triangular"
     meanings: Mapping[str, str] = {
-        "METHOD": "invert: blocks on the diagonal are inverted, all at once, and multiplied, which is fast. refine: then one step of "
-        "iterative refinement for each block. substitute: blocks are solved by substitution, as accurately as BLAS does for every "
-        "triangle.",
+        "METHOD": "invert: all blocks on the diagonal are inverted at once, and each is solved by a product, which is fast. refine: as "
+        "invert, with one step of iterative refinement for each block. substitute: blocks are solved by substitution, as accurately as "
+        "the BLAS does for any triangle.",
         "NB": "Order of the blocks on the diagonal.",
-        "IB": "Order of the blocks that substitution inverts before they are joined to NB; with substitute, unknowns that are kept in "
-        "registers.",
-        "WGS": "Work-items of a group; on a processor the right-hand sides in which a work-item substitutes, in vectors.",
-        "PANEL": "Columns that a work-group joins at a time, where blocks are inverted.",
+        "IB": "Order of the blocks that substitution inverts before they are joined up to order NB; with substitute, unknowns that are "
+        "kept in registers.",
+        "WGS": "Work-items of a work-group; on a processor the right-hand sides that a work-item solves together, in vectors.",
+        "PANEL": "Columns that a work-group joins at a time when blocks are inverted.",
     }
     aliases = ("trsm",)
     options: Mapping[str, tuple[Value, ...]] = {
@@ -57,7 +56,7 @@ class Triangular(structured.TriangularOperand):
     }
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """Blocks of at most twice the order; what ``substitute`` does not use is fixed for it."""
+        """Blocks of at most twice the order; parameters that ``substitute`` does not use have one value for it."""
         return ParameterSpace(
             {
                 "METHOD": ("invert", "refine", "substitute"),
@@ -85,10 +84,10 @@ class Triangular(structured.TriangularOperand):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """On a CPU substitution, whose vectors hold right-hand sides: as fast as products nearly.
+        """On a processor substitution, with vectors along the right-hand sides: it is nearly as fast as products.
 
-        Elsewhere small orders by substitution in one launch, above them inverses, which are faster and little less accurate.
-        Larger blocks make fewer launches, which is what a GPU asks for.
+        On other devices small systems are solved by substitution in one launch, larger ones by inverses, which are faster and little less
+        accurate. Larger blocks mean fewer launches, which suits a GPU.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
         if device.kind == "cpu":
@@ -102,19 +101,19 @@ class Triangular(structured.TriangularOperand):
 
     @staticmethod
     def _block(problem: Problem) -> int:
-        """A GPU's blocks: as large as the chain of launches asks for, which takes the longer the fewer right-hand sides there are, and as
-        products by inverses like, which skip zeros.
+        """The order of a GPU's blocks: large if the chain of launches dominates, which it does the more the fewer right-hand sides there
+        are, and otherwise as suits products that skip zeros.
         """
         order = structured.order(problem)
         sides = problem.sizes["n" if problem.options["side"] == "L" else "m"]
         return 512 if order >= min(_CHAINED * max(sides, _FEW), _LARGE) else 256 if order >= 512 else 128
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """The blocks on the diagonal in order, with products of growing size between them; no step for an empty B."""
+        """The blocks on the diagonal in order, with products of growing size between them; no step if B is empty."""
         return steps.plan(problem, config, device)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """A well-conditioned A whose other parts are NaN, a random B; see ``reference.inputs``."""
+        """A well-conditioned A whose other triangle is NaN, and a random B; see ``reference.inputs``."""
         given = reference.inputs(problem, self.shapes(problem), rng)
         given.operands.update(self.separate_result(problem))
         return given
@@ -124,7 +123,7 @@ class Triangular(structured.TriangularOperand):
         return {structured.result(problem): reference.solution(problem, self.shapes(problem), inputs, sample)}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """The rounding of the substitution, and for inverses that of the inverses; see ``reference.bound``."""
+        """The rounding error of substitution, and with inverses also theirs; see ``reference.bound``."""
         return reference.bound(problem, str(config["METHOD"]), int(config["NB"]))
 
     def awkward(self, problem: Problem) -> list[Problem]:
@@ -135,7 +134,7 @@ class Triangular(structured.TriangularOperand):
 
 
 def _processor(problem: Problem, device: DeviceInfo) -> Config:
-    """Blocks and right-hand sides that stay in the first caches; fewer right-hand sides where there are cores for more work-items."""
+    """Blocks and right-hand sides that stay in the nearest caches; fewer right-hand sides if there are cores for more work-items."""
     order, itemsize = structured.order(problem), problem.itemsize
     sides = _LINE // itemsize
     if problem.sizes["n" if problem.options["side"] == "L" else "m"] <= sides * (device.compute_units - 1):
@@ -146,12 +145,14 @@ def _processor(problem: Problem, device: DeviceInfo) -> Config:
 
 
 def substituted(problem: Problem, device: DeviceInfo) -> int:
-    """The unknowns that a processor's registers hold, or a work-item's; of complex ones half as many, unless there are registers enough."""
+    """The unknowns that the registers of a processor, or of a work-item, hold; half as many complex ones, unless
+    registers are plentiful.
+    """
     return 4 if device.kind == "cpu" and is_complex(problem) and not device.wide_vectors else 8
 
 
 def _group(device: DeviceInfo, wanted: int) -> int:
-    """The largest work-group of the space up to ``wanted`` that the device takes."""
+    """The largest work-group of the space, up to ``wanted``, that the device supports."""
     return next((size for size in (256, 128, 64) if size <= min(wanted, device.max_work_group_size)), 32)
 
 

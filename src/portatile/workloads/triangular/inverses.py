@@ -1,7 +1,7 @@
-"""The inverses of all blocks on the diagonal of a triangle: small ones by substitution, pairs of neighbours joined until they are NB wide.
+"""The inverses of all blocks on a triangle's diagonal: small ones by substitution, then pairs of neighbours are joined up to order NB.
 
-Neighbours P and Q with the block B of A between them have the inverses' block -Q^-1 B P^-1 between theirs: small ones of that in one
-launch, large ones as two products, each for all pairs that lie equally far apart.
+For neighbours P and Q, with the block B of A between them, the block between their inverses is -Q^-1 B P^-1. One launch computes small
+blocks of this kind. Large ones are two products each, in one batch for all pairs at equal distances.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from portatile.capabilities import MOST_GROUPS
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary
 from portatile.workloads import blocks
 from portatile.workloads.blocks import integer, long_integer
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.structured import order
 
-_STATIC = 49152  # bytes of local memory that a text may declare anywhere
-_LARGE = 128  # the order of neighbours from which products join them sooner than one launch does, and above which their zeros count
-_CHUNK, _COMPLEX = 32, 16  # columns of them that lie in local memory meanwhile, of reals and of complex numbers
+_STATIC = 49152  # bytes of local memory that a kernel text may declare on every device
+_LARGE = 128  # the order of neighbours from which products join them faster than one launch, and above which skipping zeros pays
+_CHUNK, _COMPLEX = 32, 16  # columns that are joined in local memory at a time, real and complex
 
 
 class Stack(NamedTuple):
-    """``number`` triangles of one order, ``step`` elements from one to the next, whose inverses go one after another."""
+    """``number`` triangles of one order, ``step`` elements apart, whose inverses are stored one after another."""
 
     number: int
     step: int
@@ -32,10 +32,10 @@ class Stack(NamedTuple):
 def inverses(
     problem: Problem, config: Config, device: DeviceInfo, text: Source, *, kept: bool, triangles: Stack | None = None
 ) -> tuple[list[Launch | Call], list[Temporary]]:
-    """The steps that invert, and what they fill: ``inverses``, NB x NB each, one after another; with ``kept`` the blocks themselves too.
+    """The steps that invert, and their temporaries: ``inverses``, NB x NB each, one after another, and with ``kept`` also the ``blocks``.
 
-    ``problem`` is the first of the ``triangles``, if there are several. Other temporaries may come several times: these launches run one
-    after another.
+    ``problem`` is the first of the ``triangles``, if there are several. A temporary may be listed several times, since these launches run
+    one after another.
     """
     n, nb, size = order(problem), int(config["NB"]), square(problem, config, device)
     group, panel = int(config["WGS"]), int(config["PANEL"])
@@ -69,22 +69,22 @@ def inverses(
 
 
 def joining(problem: Problem, nb: int, size: int, device: DeviceInfo) -> dict[str, int]:
-    """The definitions of what joins neighbours: their order, at most, and the columns of them that lie in local memory at a time; and the
-    order of the blocks that have zeros beside the triangle, of which those of ``size`` come first.
+    """The definitions for the kernel that joins neighbours: their largest order, the columns that are in local memory at a time, and the
+    order of blocks that have zeros beside the triangle (first those of ``size``).
     """
     chunk = _COMPLEX if blocks.is_complex(problem) else _CHUNK
     return {"HALF": min(nb, _LARGE) // 2, "CHUNK": chunk, "ZEROED": max(min(nb // 2, _LARGE), size) if device.nvidia else nb}
 
 
 def square(problem: Problem, config: Config, device: DeviceInfo) -> int:
-    """The order of the blocks that one launch inverts, each in the local memory of a group."""
+    """The order of the blocks that one launch inverts, each in the local memory of a work-group."""
     memory = min(device.local_memory, _STATIC)
     fitting = (size for size in (64, 32, 16) if size <= int(config["NB"]) and problem.itemsize * size * (size + 2) <= memory)
     return max(int(config["IB"]), next(fitting, 0))
 
 
 def _joins(problem: Problem, nb: int, size: int, device: DeviceInfo) -> Iterator[Plan]:
-    """The products that join all neighbours of this order: those at the same place of their blocks of NB together."""
+    """The products that join all neighbours of this order; one batch for those at the same place of their NB blocks."""
     n = order(problem)
     for within in range(0, nb, 2 * size):
         whole = max(0, (n - within - 2 * size) // nb + 1)
@@ -96,15 +96,15 @@ def _joins(problem: Problem, nb: int, size: int, device: DeviceInfo) -> Iterator
 
 
 def _joins_of_all(problem: Problem, nb: int, size: int, triangles: Stack, device: DeviceInfo) -> Iterator[Plan]:
-    """The same for a stack of triangles: of all of them the neighbours at one place together."""
+    """As ``_joins`` for a stack of triangles: one batch for the neighbours at the same place of all triangles."""
     n = order(problem)
     for start in range(0, n - size, 2 * size):
         yield from _join(problem, nb, _Pairs(start, size, min(size, n - start - size), triangles.number, triangles), device)
 
 
 class _Pairs(NamedTuple):
-    """``pairs`` of neighbours, NB apart, or one of each of the ``triangles``: unknowns ``start`` to ``start + size``, and ``second`` more
-    behind them.
+    """``pairs`` of neighbours, NB apart, or one pair in each of the ``triangles``: unknowns ``start`` to ``start + size``, and ``second``
+    more after them.
     """
 
     start: int
@@ -115,7 +115,7 @@ class _Pairs(NamedTuple):
 
 
 def _join(problem: Problem, nb: int, pairs: _Pairs, device: DeviceInfo) -> Iterator[Plan]:
-    """Two products for each of the pairs, which leave out the zeros of large inverses where the device's products can."""
+    """Two products for the pairs, which skip the zeros of large inverses if the device's products can."""
     start, size, second, count, triangles = pairs
     upper = problem.options["uplo"] == "U"
     neighbours = (start, size), (start + size, second)

@@ -1,4 +1,4 @@
-"""Recursive substitution, which all methods for triangular systems share: halves of the unknowns, and a product between them."""
+"""Recursive substitution, shared by all methods for triangular systems: two halves of the unknowns, and a product between them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def forward(problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class SystemBatch:
-    """``count`` systems of one shape in one launch. ``a``, ``b`` and ``c`` are the elements from one A, B and result to the next; 0 for a
-    shared A.
+    """``count`` systems of one shape in one launch; ``a``, ``b``, ``c``: elements from one A, B and result to the
+    next, 0 for a shared A.
     """
 
     count: int
@@ -41,7 +41,7 @@ class Block:
 
 
 class BlockPlace(NamedTuple):
-    """A matrix in memory, and what a launch does there."""
+    """A matrix in memory, and whether a launch reads or writes it."""
 
     memory: str
     layout: Layout
@@ -49,14 +49,14 @@ class BlockPlace(NamedTuple):
 
 
 class Recursion(ABC):
-    """Solve half of the unknowns, subtract their contribution from the other half's right-hand sides in one product, solve that half.
+    """Solve half of the unknowns, subtract their contribution from the other half's right-hand sides in one product, solve the other half.
 
     The products are larger than those of a loop over blocks, for the same number of launches.
     """
 
-    solution = ""  # the operand or temporary that holds what is solved
-    rest = ""  # that of the right-hand sides, from which products subtract what is known
-    brings = False  # whether the first product with right-hand sides reads them in B
+    solution = ""  # the operand or temporary that holds the solution
+    rest = ""  # the operand or temporary that holds the right-hand sides, from which products subtract contributions
+    brings = False  # whether the first product with right-hand sides reads them from B
 
     def __init__(self, problem: Problem, config: Config, device: DeviceInfo, batch: SystemBatch | None = None) -> None:
         self.problem, self.config, self.device, self.batch = problem, config, device, batch
@@ -81,7 +81,7 @@ class Recursion(ABC):
 
     @abstractmethod
     def rest_layout(self) -> Layout:
-        """The layout of the right-hand sides in theirs."""
+        """The layout of the right-hand sides in their memory."""
 
     def solve(self) -> None:
         """Append the steps that solve for all unknowns."""
@@ -132,7 +132,7 @@ class Recursion(ABC):
         return self.sided(("a", between), solved, target, (rest.size, known.size), (-1.0, scale))
 
     def part(self, layout: Layout, block: Block) -> Layout:
-        """The unknowns of ``block`` in a matrix that is laid out like B."""
+        """The part of a matrix with the layout of B that belongs to the unknowns of ``block``."""
         step = layout.strides[0] if self.left else 1
         return Layout(layout.strides, layout.offset + block.start * step, layout.alignment)
 
@@ -144,8 +144,8 @@ class Recursion(ABC):
         shape: tuple[int, int],
         factors: tuple[blocks.Factor, blocks.Factor],
     ) -> blocks.BlockProduct:
-        """target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right; op(matrix) has this ``shape``, or
-        the transposed one.
+        """target = factors[0] op(matrix) known + factors[1] target, or with known op(matrix) if A is on the right; op(matrix) has this
+        ``shape`` or its transpose.
         """
         size, depth = shape
         if self.left:
@@ -153,7 +153,7 @@ class Recursion(ABC):
         return blocks.BlockProduct((self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans), factors)
 
     def multiply(self, product: blocks.BlockProduct, *, natively: bool = False) -> None:
-        """Append a product, of all systems of the batch where there is one, in the problem's precision or ``natively``."""
+        """Append a product (of all systems of a batch) in the problem's precision, or ``natively``."""
         problem = blocks.natively(self.problem) if natively else self.problem
         if self.batch is None:
             self.steps.append(blocks.product(problem, product))
@@ -161,7 +161,7 @@ class Recursion(ABC):
         self.steps.append(blocks.product(problem, self.stacks(product), self.batch.count))
 
     def stacks(self, product: blocks.BlockProduct) -> blocks.BlockProduct:
-        """The first system's product as those of all systems."""
+        """The first system's product, extended to stacks of all systems."""
         operands = {
             name: (memory, replace(layout, strides=(self.step(memory), *layout.strides)))
             for name, (memory, layout) in product.operands.items()
@@ -169,17 +169,17 @@ class Recursion(ABC):
         return replace(product, operands=operands)
 
     def step(self, memory: str) -> int:
-        """Elements from an operand or temporary of one system of the batch to the next one's."""
+        """Elements from an operand or temporary of one system of the batch to that of the next."""
         assert self.batch is not None
         return {"a": self.batch.a, "b": self.batch.b, "c": self.batch.c}[memory]
 
     @property
     def systems(self) -> int:
-        """How many there are."""
+        """The number of systems."""
         return 1 if self.batch is None else self.batch.count
 
     def copy(self, source: BlockPlace, target: BlockPlace) -> None:
-        """Append the copy of one matrix of the shape of B to another, in vectors where both have them; of zeros for alpha = 0."""
+        """Append a copy between two matrices of B's shape, in vectors if both allow them; for alpha = 0 it writes zeros."""
         m, n, itemsize = self.problem.sizes["m"], self.problem.sizes["n"], self.problem.itemsize
         group, definitions = int(self.config["WGS"]), blocks.types(self.problem)
         wide = max(1, 16 // itemsize)
@@ -234,5 +234,5 @@ class Recursion(ABC):
 
 
 def _together(blocks: list[Block]) -> Block:
-    """Neighbours, in rising or falling order, as one."""
+    """Neighbouring blocks, in ascending or descending order, as one."""
     return Block(min(block.start for block in blocks), sum(block.size for block in blocks))

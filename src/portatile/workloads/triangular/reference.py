@@ -1,4 +1,4 @@
-"""Inputs and expected results of TRSM: well-conditioned triangles, float64 substitution, and the bound of its rounding."""
+"""Inputs and expected results of TRSM: well-conditioned triangles, float64 substitution, and the rounding bound."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from portatile.workloads.triangular.recursion import forward
 _ALPHAS = (1.0, 0.7, -1.25)
 _COMPLEX = (1.0, 0.7j, -1.25 + 0.5j)
 _SAMPLE = 16  # right-hand sides of a sampled reference
-_ROWS = 128  # equations that the reference solves between two products
+_ROWS = 128  # equations that the reference solves between two products of NumPy
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs:
-    """A with a diagonal in [1, 2) and between -2/n and 0 beside it; B in [0, 1).
+    """A with a diagonal in [1, 2) and elements in (-2/n, 0) off it; B in [0, 1).
 
-    The solution then is positive and of B's size at any order, and the sums that lead to it do not cancel: no part of
-    them can be missing unnoticed. Everything that must not be read is NaN: the other triangle, and the diagonal with
-    ``diag="U"``.
+    The solution is then positive and of B's magnitude for any order, and the sums that lead to it do not cancel, so that no missing part of
+    them can go unnoticed. Everything that must not be read is NaN: the other triangle, and with ``diag="U"`` the diagonal.
     """
     layout, n = problem.layout, order(problem)
     memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("a", "b")}
     a, b = (operands.view(memory[name], layout[name], shapes[name]) for name in ("a", "b"))
-    a = a[:1] if a.ndim > 2 and a.strides[0] == 0 else a  # of a stack: one triangle for all
+    a = a[:1] if a.ndim > 2 and a.strides[0] == 0 else a  # a stack that shares one triangle
     a -= a.dtype.type(0.5)
     a *= a.dtype.type(2 / max(n, 1))
     a[..., ~np.tri(n, dtype=bool) if problem.options["uplo"] == "L" else np.tri(n, k=-1, dtype=bool)] = np.nan
@@ -75,7 +74,7 @@ def solved(problem: Problem, a: NDArray[Any], b: NDArray[Any], given: Inputs) ->
 
 
 def bound(problem: Problem, method: str, nb: int) -> float:
-    """The share of the scale M M |X| that rounding explains, with M = K(L)^-1 |L| >= |L^-1| |L| and K(L) the comparison matrix of L.
+    """The rounding error as a multiple of the scale M M |X|, with M = K(L)^-1 |L| >= |L^-1| |L| and K(L) the comparison matrix of L.
 
     Substitution in any order, products included, solves (L + D) X = alpha B with |D| <= gamma_n |L| for order n (Higham,
     Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 8.5), so |error| <= gamma_n |L^-1| |L| |X| to first
@@ -84,9 +83,9 @@ def bound(problem: Problem, method: str, nb: int) -> float:
     |L| |L^-1| |L| |X| to the residual; refinement makes it no larger. The factor 2 covers higher orders and, for float64,
     the reference's own error. Complex products and quotients have errors of 2 sqrt(2) u at most (section 3.6).
 
-    The theorem asks of each product of k terms only that it is off by gamma_k |A| |X| at most, element by element: emulated ones are not
-    off by more than native ones, so that the bound is the same. Three products in place of four are off by sqrt(10) gamma_(k + 108): see
-    ``gemm3m``. Products in tf32 add what they cut of each term: see ``structured.cut``.
+    The theorem requires only that each product of k terms errs by gamma_k |A| |X| at most, element by element. Emulated products err no
+    more than native ones, so the bound is the same. Three real products in place of four err by sqrt(10) gamma_(k + 108): see ``gemm3m``.
+    Products in tf32 add the truncation of each term: see ``structured.cut``.
     """
     n = order(problem)
     levels = 1 + math.ceil(math.log2(max(n / nb, 1)))

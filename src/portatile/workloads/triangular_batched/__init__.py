@@ -1,4 +1,4 @@
-"""Batched TRSM: op(A_i) X_i = alpha B_i for many small triangles of one order, in few launches for all."""
+"""Batched TRSM: op(A_i) X_i = alpha B_i for many small triangles of one order, in a few launches for all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portatile.workloads.triangular import workload as single
 from portatile.workloads.triangular.recursion import SystemBatch
 
 _BLOCKS = (16, 32, 64, 128, 256, 512)
-_SUBSTITUTED = 128  # the order of blocks that one launch substitutes in, at most
+_SUBSTITUTED = 128  # the order of blocks that one launch solves by substitution, at most
 _SIDES = (16, 32, 64, 128, 256)
 _INVERTED = 256  # the order of the blocks that a GPU inverts
 
@@ -23,17 +23,17 @@ _INVERTED = 256  # the order of the blocks that a GPU inverts
 class TriangularBatched(Batched, Triangular):
     """A stack of triangular systems, X_i over B_i (m x n): op(A_i) X_i = alpha B_i, or X_i op(A_i) = alpha B_i, for ``batch`` of one shape.
 
-    A is batch x order x order, B batch x m x n, their matrices any number of elements apart; a stride of 0 along the batch shares one
-    A. Options are those of ``triangular``.
+    A is batch x order x order, B is batch x m x n, with any strides along the batch; with a stride of 0 all systems share one A. Options
+    are those of ``triangular``.
     """
 
     name = "triangular_batched"
     meanings: Mapping[str, str] = {
         "METHOD": "substitute or invert, as for triangular.",
-        "NB": "Order of the blocks that one launch solves by substitution, or that are inverted with products between them.",
+        "NB": "Order of the blocks that one launch solves by substitution, or that are inverted, with products between them.",
         "IB": "Unknowns that substitution keeps in registers; with invert, order of the blocks that substitution inverts.",
-        "WGS": "Work-items of a group; on a processor the right-hand sides in which a work-item substitutes.",
-        "PANEL": "Columns that a work-group joins at a time, where blocks are inverted.",
+        "WGS": "Work-items of a work-group; on a processor the right-hand sides that a work-item solves together.",
+        "PANEL": "Columns that a work-group joins at a time when blocks are inverted.",
     }
     aliases = ("trsm_batched",)
     options: Mapping[str, tuple[Value, ...]] = native(Triangular.options, apart=True)
@@ -58,12 +58,12 @@ class TriangularBatched(Batched, Triangular):
         )
 
     def canonical(self, config: Config) -> Config:
-        """Configurations of the time when there was one method have its name."""
+        """Configurations that were recorded when there was only one method, with that method's name."""
         return {"METHOD": "substitute", "PANEL": 8, **config}
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """By substitution, on a GPU the whole order in one launch, or inverses of larger ones; on a processor as large blocks as its local
-        memory holds beside the right-hand sides of a group, which those of one system fill.
+        """Substitution; on GPUs with the whole order in one launch, or inverses for larger orders; on processors with blocks as large as
+        local memory holds beside the right-hand sides of a work-group, which is as wide as those of one system.
         """
         n, sides = order(problem), problem.sizes["n" if problem.options["side"] == "L" else "m"]
         if device.kind != "cpu":
@@ -75,7 +75,7 @@ class TriangularBatched(Batched, Triangular):
         return {"METHOD": "substitute", "NB": max(fits, default=16), "IB": substituted(problem, device), "WGS": group, "PANEL": 8}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """The steps of one system, each over the whole batch; a batch that is too long for a launch goes in parts."""
+        """The steps of one system, each over the whole batch; a batch that is too long for a launch is divided."""
 
         def made(first: Problem, apart: Strides, count: int) -> Plan:
             return steps.plan(first, self.canonical(config), device, SystemBatch(count, apart["a"], apart["b"], apart[result(first)]))
@@ -83,11 +83,11 @@ class TriangularBatched(Batched, Triangular):
         return self.in_parts(problem, made)
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """The rounding of the method; see ``triangular``."""
+        """The rounding error of the method; see ``triangular``."""
         return reference.bound(problem, str(config.get("METHOD", "substitute")), int(config["NB"]))
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Gaps between rows and between matrices, offsets, a shared triangle, orders that no block divides."""
+        """Problems with gaps between rows and between matrices, offsets, a shared triangle, and orders that no block divides."""
         problems = []
         for count, rows, columns, pad, offset, shared in (
             (1, 1, 1, 0, 0, False),

@@ -12,12 +12,12 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs
 from portatile.workloads import blocks, structured
-from portatile.workloads.gemm.plan import Triangle
+from portatile.workloads.gemm.extras import Triangle
 from portatile.workloads.gemm.reference import op
 
 
 class _Prepared(NamedTuple):
-    """What becomes of an operand before the products."""
+    """An operand that a launch copies or expands before the products."""
 
     launch: Launch
     temporary: Temporary
@@ -25,24 +25,23 @@ class _Prepared(NamedTuple):
 
     @property
     def operand(self) -> tuple[str, Layout]:
-        """Memory and layout."""
+        """The memory and the layout that the products read."""
         return self.temporary.name, self.layout
 
 
 class Trmm(structured.TriangularOperand):
     """Triangular A: B (m x n) = alpha op(A) B (``side="L"``, A of order m) or alpha B op(A) (``"R"``, order n), row-major.
 
-    ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
-    read. alpha = 0 makes B zero whatever A and B hold. With ``apart`` the result is C (m x n), and B is only read. ``precision`` is that of
-    the products.
+    ``uplo``: the triangle of A that is read. ``trans``: op. With ``diag="U"`` the diagonal counts as ones and is not read. With alpha = 0 B
+    becomes zero whatever A and B hold. With ``apart`` the result is C (m x n), and B is only read. ``precision`` is that of the products.
     """
 
     name = "trmm"
     meanings: Mapping[str, str] = {
         "NB": "Rows (side L) or columns of B that one product computes, with the part of A that is not zero for them. Inside a block on "
-        "the diagonal zeros are multiplied, so that an infinity in B may give NaN where BLAS does not. 0, on processors and NVIDIA's "
-        "GPUs: one product, whose tiles are the blocks.",
-        "WGS": "Work-items of a group of the kernels that expand A and copy B.",
+        "the diagonal zeros are multiplied, so that an infinity in B may give NaN where the BLAS gives none. 0, on processors and "
+        "NVIDIA's GPUs: one product that skips tiles of zeros.",
+        "WGS": "Work-items of a work-group of the kernels that expand A and copy B.",
     }
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
@@ -54,14 +53,14 @@ class Trmm(structured.TriangularOperand):
         return structured.blocked(problem, structured.order(problem), device)
 
     def wins(self, problem: Problem, device: DeviceInfo) -> bool:
-        """Never: triangles often are much larger on their diagonal than beside it, and two terms do not hold both. Their rows would be
-        computed natively, which takes twice as long as doing so at once.
+        """Never: triangles are often much larger on their diagonal than off it, and two terms do not hold both. Such rows would be computed
+        natively again, which takes twice as long as computing natively at once.
         """
         return False
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Copy of a B that the result overwrites, expansion, and a product for each block; one product alone where that skips zeros. No
-        step for an empty B.
+        """A copy of B if the result overwrites it, the expansion of A, and a product for each block; or just one product that skips zeros.
+        No step if B is empty.
         """
         blocks.check(problem)
         nb = int(config["NB"])
@@ -84,7 +83,7 @@ class Trmm(structured.TriangularOperand):
         return Plan(tuple(steps), temporaries)
 
     def _expand(self, problem: Problem, group: int) -> _Prepared:
-        """The triangle with zeros beside it."""
+        """The launch that expands the triangle to a full matrix with zeros."""
         order = structured.order(problem)
         full = Layout((blocks.padded(order), 1))
         args = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
@@ -93,7 +92,9 @@ class Trmm(structured.TriangularOperand):
         return _Prepared(launch, Temporary("full", order * full.strides[0] * problem.itemsize), full)
 
     def _product(self, problem: Problem, start: int, nb: int, full: tuple[str, Layout], source: tuple[str, Layout]) -> Call:
-        """The rows (side L) or columns (side R) of the result from ``start`` on: a block of op(A) times what it does not make zero."""
+        """The product for rows (side L) or columns (side R) of the result from ``start`` on: a block of op(A), and the part of B that it
+        needs.
+        """
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         left, trans = problem.options["side"] == "L", str(problem.options["trans"])
         lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
@@ -112,7 +113,7 @@ class Trmm(structured.TriangularOperand):
         return blocks.product(problem, blocks.BlockProduct((m, stop - start, last - first), operands, ("N", trans), ("alpha", 0.0)))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Random operands; what must not be read of A is NaN."""
+        """Random operands; elements of A that must not be read are NaN."""
         shapes = self.shapes(problem)
         inputs = structured.inputs(problem, {name: shapes[name] for name in "ab"}, rng)
         inputs.operands.update(self.separate_result(problem))
@@ -133,7 +134,7 @@ class Trmm(structured.TriangularOperand):
         return structured.bound(problem, structured.order(problem))
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """The operands that are read: none where alpha is 0."""
+        """The operands that are read; none if alpha is 0."""
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ())
 
     def awkward(self, problem: Problem) -> list[Problem]:
@@ -142,7 +143,7 @@ class Trmm(structured.TriangularOperand):
 
 
 def copy_of_b(problem: Problem, group: int) -> _Prepared:
-    """B as it is before the result overwrites it."""
+    """The launch that copies B before the result overwrites it."""
     m, n = problem.sizes["m"], problem.sizes["n"]
     copy = Layout((blocks.padded(n), 1))
     sizes = (blocks.integer("m", m), blocks.integer("n", n), blocks.scalar(problem, "alpha"))
@@ -153,7 +154,7 @@ def copy_of_b(problem: Problem, group: int) -> _Prepared:
 
 
 def product_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> tuple[blocks.BlockProduct, Triangle]:
-    """The product of ``triangle`` and ``full``, and what is zero of it."""
+    """The product of ``triangle`` and ``full``, and the triangle of zeros."""
     left, trans = problem.options["side"] == "L", str(problem.options["trans"])
     lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
     factors = {"a": triangle, "b": full} if left else {"a": full, "b": triangle}
@@ -165,7 +166,7 @@ def product_of(problem: Problem, triangle: tuple[str, Layout], full: tuple[str, 
 
 
 def _source(problem: Problem, group: int) -> Source:
-    """The kernels that expand A and copy B."""
+    """The text of the kernels that expand A and copy B."""
     defines = {
         **blocks.types(problem),
         "UPPER": problem.options["uplo"] == "U",

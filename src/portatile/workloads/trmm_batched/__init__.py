@@ -14,7 +14,7 @@ from portatile.workloads.structured import result
 class TrmmBatched(Batched, trmm.Trmm):
     """A stack of ``trmm`` problems, ``batch`` of one shape; options are those of ``trmm``.
 
-    The operands are stacks, their matrices any number of elements apart; a stride of 0 along the batch shares one matrix that is read.
+    The operands are stacks with any stride along the batch; with a stride of 0 all problems share one matrix that is read.
     """
 
     name = "trmm_batched"
@@ -23,11 +23,13 @@ class TrmmBatched(Batched, trmm.Trmm):
     single = trmm.workload
 
     def products_alone(self, problem: Problem, device: DeviceInfo) -> bool:
-        """On NVIDIA's GPUs, where a product skips zeros, unless B is copied first."""
+        """Whether products are the only launches: on NVIDIA's GPUs, where they skip zeros, unless B is copied first."""
         return device.nvidia and bool(problem.options.get("apart"))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """On NVIDIA's GPUs one product of all matrices that skips zeros, of a copy of B where that is overwritten; else as of any stack."""
+        """On NVIDIA's GPUs one launch for all products, which skips zeros and reads a copy of B if that is overwritten; otherwise as for
+        any stack.
+        """
         if not device.nvidia or 0 in problem.sizes.values():
             return super().plan(problem, config, device)
 

@@ -1,4 +1,7 @@
-"""The kernel forms of GEMM: a folder each with its parameters, its default and its texts, found by its name.
+"""The kernel forms of GEMM: a folder for each with its parameters, its default and its kernel texts, found by its name.
+
+A form's package defines ``form``. The kernel texts beside this file are shared by the forms: the product's arguments and batch, split k
+(join, cluster, reduce), element types and epilogue, vectors, packing and copies.
 
 A form's package has a ``form``. The texts here are shared: the arguments of a product's kernel, its batch, how groups that share a tile's
 k find the last of them, vectors, packing, and the sum of planes.
@@ -21,17 +24,18 @@ from portatile.records import canonical as spelled
 from portatile.workloads.gemm.parameters import FormParameter, declaration
 from portatile.workloads.gemm.point import Point
 
-UNKNOWN_LOSS = 1.25  # the default's time over the best one's on shapes that were not measured, where nothing is known of it
+UNKNOWN_LOSS = 1.25  # the ratio of the default's time to the best configuration's on unmeasured shapes, if nothing is known about it
 
 
 @dataclass(frozen=True)
 class Form:
     """A kernel form.
 
-    ``default`` gives its best point for a problem on a device, of so many in a batch, or None where it is not for them; forms are asked
-    by their ``rank``, the least first. ``facts``: what rules of its parameters read beside the facts of problem and device.
-    ``loss``: the default's time over the best one's on shapes that were not measured. ``contenders``: at most so many more points that may
-    be as fast as the default.
+    - ``default`` returns its best point for a problem on a device (``batch`` such problems), or None if the form does not suit them. Forms
+      are asked in the order of their ``rank``.
+    - ``facts``: what the rules of its parameters read beside the facts of problem and device.
+    - ``loss``: the ratio of the default's time to the best configuration's on unmeasured shapes.
+    - ``contenders``: at most ``count`` further points that may be as fast as the default.
     """
 
     point: type[Point]
@@ -49,7 +53,7 @@ class Form:
 
 @cache
 def forms() -> Mapping[str, Form]:
-    """Every form, in the order of their names."""
+    """Every form by its name, in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return {name: importlib.import_module(f"{__name__}.{name}").form for name in names}
 
@@ -62,7 +66,7 @@ def ranked() -> tuple[Form, ...]:
 
 @cache
 def parameters() -> Mapping[str, Mapping[str, FormParameter]]:
-    """Every parameter, and what the forms that have it say of it."""
+    """Every parameter with its declaration in each form that has it."""
     by_form: dict[str, dict[str, FormParameter]] = {}
     for name, form in forms().items():
         for definition in declaration(form.point).parameters.values():
@@ -71,13 +75,13 @@ def parameters() -> Mapping[str, Mapping[str, FormParameter]]:
 
 
 def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point:
-    """The first point that a form offers; ``batch`` problems share a launch. Legal and correct for every problem on every device."""
+    """The point of the first form that has a default; legal and correct for every problem, of which a launch computes ``batch``."""
     return next(point for form in ranked() if (point := form.default(form.point.view(problem), device, batch)) is not None)
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> list[Config]:
-    """At most so many configurations that may be faster than the default: of each form its default, then by turns what they offer beside
-    it. They may break a rule of the space.
+    """At most ``count`` configurations that may be faster than the default: each form's default, then the forms' contenders in turn. They
+    may break rules of the space.
     """
     points: list[Point] = []
     offers: list[list[Point]] = []
@@ -95,12 +99,12 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> list[Config]
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:
-    """The default's time over the best one's on shapes that were not measured, as far as a form knows."""
+    """The ratio of the default's time to the best configuration's on unmeasured shapes, as far as a form knows it."""
     return min(form.loss(form.point.view(problem), device) for form in ranked())
 
 
 def meanings(batched: bool = False) -> Mapping[str, str]:
-    """A sentence or two for each parameter; where forms mean different things by one name, for each of them."""
+    """A sentence or two for each parameter, and for each meaning of a name that forms use differently."""
     by_name = {"FORM": f"The kernel's form: {', '.join(forms())}."}
     for name, definitions in parameters().items():
         texts: dict[str, list[str]] = {}
@@ -115,7 +119,7 @@ def meanings(batched: bool = False) -> Mapping[str, str]:
 
 
 def explained(config: Config) -> Mapping[str, str]:
-    """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
+    """For each parameter of the configuration's form: its meaning, the values that a search tries, and its rules."""
     form = forms()[str(config["FORM"])]
     texts = {"FORM": (form.point.__doc__ or "").strip().partition("\n")[0]}
     for name, definition in declaration(form.point).parameters.items():
@@ -126,12 +130,16 @@ def explained(config: Config) -> Mapping[str, str]:
 
 
 def read(config: Config) -> Point:
-    """A configuration as a point; raises UsageError where it contradicts itself, with the rule in words."""
+    """The configuration as a point; raises UsageError with the rule in words if it contradicts itself."""
     return _read(spelled(config))
 
 
 def canonical(config: Config, batched: bool = False) -> dict[str, Value]:
-    """A configuration with the parameters that do something in its form, or in a batch, in their order, and no others.
+    """The configuration with just the parameters that have an effect in its form (for a batch, if ``batched``), in the order of
+    declaration.
+
+    A parameter that was added after the configuration had been recorded gets its default. A parameter without an effect may be present with
+    the value that it had when all forms shared one list of parameters; raises UsageError for any other value, name or type.
 
     Parameters that it was recorded without, because they came later, get their default. A parameter that does nothing may be named with
     the value that it had when all forms shared one list of parameters; raises UsageError for any other value, name or type.
@@ -139,7 +147,7 @@ def canonical(config: Config, batched: bool = False) -> dict[str, Value]:
     return dict(_canonical(spelled(config), batched))
 
 
-@lru_cache(maxsize=4096)  # what a store knows is asked for again and again
+@lru_cache(maxsize=4096)  # the configurations of a store are read again and again
 def _read(text: str) -> Point:
     named = canonical(msgspec.json.decode(text))
     point = forms()[str(named.pop("FORM"))].point(**named)
@@ -172,7 +180,7 @@ def _canonical(text: str, batched: bool) -> dict[str, Value]:
 
 
 def _idle(point: type[Point], name: str, value: Value, where: str) -> None:
-    """Raise UsageError unless the parameter, which does nothing, has a value that says so."""
+    """Raise UsageError unless ``value`` is one that a parameter without an effect may have."""
     if name not in parameters():
         raise UnknownNameError("gemm parameter", name, ("FORM", *parameters()))
     known = [*(definition.default for definition in parameters()[name].values()), *point.IDLE.get(name, ())]

@@ -1,8 +1,8 @@
-// Copies the rows of operands as they are, 16 bytes at a time, to rows that begin where memory reads begin, `pitch` elements apart.
+// Copies the rows of operands, 16 bytes at a time and without a change of order, to rows aligned to 128 bytes, `pitch` elements apart.
 //
-// Rows of an operand are aligned to 16 bytes; what lies past their end, within the last 16, is not read. Each work-item copies one column
-// of four rows. alpha = 0 must not read the operands.
-{# NAMES are the operands, one or two; groups of the third dimension are those of one #}
+// The operand's rows are aligned to 16 bytes. The last 16 bytes of a row are read element by element, not past its end. Each work-item
+// copies one column of 16 bytes in four rows. With alpha = 0 the operands must not be read.
+{# NAMES are the operands, one or two; the third dimension of the launch counts them #}
 {% set wide = 16 // itemsize %}
 
 __kernel __attribute__((reqd_work_group_size(64, 4, 1)))

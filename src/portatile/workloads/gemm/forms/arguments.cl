@@ -1,5 +1,5 @@
-{# What the product's kernel is passed, whatever its form: plan.py passes it in this order. Forms that take local memory as an argument
-   where it is more than CUDA has static say so in `local_argument`. #}
+{# The arguments of the product's kernel in every form, in the order of plan.py. A form whose local memory may exceed what CUDA allows to
+   declare has it as a further argument, `local_argument`. #}
 {% from "elements.cl" import block_parameters, epilogue_parameters with context %}
 void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
 {% if A_FROM == "image" and B_FROM == "image" %}

@@ -1,4 +1,4 @@
-{# With BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on. #}
+{# With BATCH, work-group (x, y, z) computes problem z of the batch, whose operands begin z times *_batch elements on. #}
 {% if BATCH %}
     a_base += (long)get_group_id(2) * a_batch;
     b_base += (long)get_group_id(2) * b_batch;

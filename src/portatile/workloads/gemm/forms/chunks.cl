@@ -1,9 +1,9 @@
-{# 16 bytes of an operand that begin anywhere: work-items ask for the two aligned chunks of 16 bytes around all that they read, and cut these out
-   of them afterwards. `first` points to the operand's first byte, `end` is how many bytes behind it the last one ends, `place` how many the
-   16 bytes begin, of which `left` are wanted, none where that is not positive; zeros take the place of others. Memory beside the
-   operand is not read: where it begins or ends within the chunks, elements are read one by one. #}
+{# Loads 16 bytes of an operand that begin anywhere: `asked` loads the two aligned chunks of 16 bytes around them, for all loads of a
+   work-item, and `cut` then extracts the 16 bytes. `first` points to the operand's first byte; `end` is the offset of the operand's end,
+   and `place` that of the 16 bytes, of which `left` are wanted (none if it is not positive); the others become zeros. Memory outside the
+   operand is not read: if the operand begins or ends within the chunks, its elements are loaded one by one. #}
 {% set element = {1: "uchar", 2: "ushort", 4: "uint"}[itemsize] %}
-{# four words of {{ 4 // itemsize }} elements each #}
+{# four words of {{ 4 // itemsize }} elements each, as one vector #}
 {% macro joined(value) %}
 (uint4)({% for w in range(4) %}{% for e in range(4 // itemsize) %}{{ value(w * (4 // itemsize) + e) }}{{ " << %d" % (8 * itemsize * e) if e }}{{ " | " if not loop.last }}{% endfor %}{{ ", " if not loop.last }}{% endfor %})
 {%- endmacro %}

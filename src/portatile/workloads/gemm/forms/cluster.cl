@@ -1,8 +1,8 @@
-{# What the groups of a cluster do with each other's local memory; NVIDIA's compute capability 9.0. #}
+{# Barriers and sums through the local memory of a cluster's work-groups (distributed shared memory); NVIDIA's compute capability 9.0. #}
 {% macro wait_for_cluster() -%}
 asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 {%- endmacro %}
-{# declares `total`, a vector of so many elements: the sum, in order, of what each of the groups has at the address in its local memory #}
+{# declares `total`, a vector of `elements`: the sum, in order, of the values at `address` in the local memory of each of the `groups` #}
 {% macro sum_of_cluster(groups, address, real, elements, itemsize) %}
 {% set letter, kind = ("d", "f64") if itemsize == 8 else ("f", "f32") %}
         {{ real }}{{ elements }} one[{{ groups }}];

@@ -1,8 +1,8 @@
-{# Elements that kernels do not calculate with as they lie in memory, and what becomes of a sum. Of plain float32 and float64 nothing is here.
+{# Conversions of elements, and the epilogue. Plain float32 and float64 use nothing of this.
 
-   `from_X` widens an element of type X to the type of the sums, `to_X` rounds to it, to nearest even. Types of 16 and 8 bits are the bits
-   of unsigned integers, so that no device needs arithmetic of theirs. A sum ends as an element of C by `put`, a complex one of its real and
-   its imaginary part. #}
+   `from_X` converts an element of type X to the type of the sums, `to_X` rounds to X, to nearest even. Types of 16 and 8 bits are held as
+   the bits of unsigned integers, so that no device needs arithmetic in them. `put` turns a sum (a complex one: its real and imaginary part)
+   into an element of C and stores it. #}
 {% macro widening(kind) %}
 {% if kind == "bfloat16" %}
 static inline float from_bfloat16(const ushort x) { return as_float((uint)x << 16); }
@@ -31,7 +31,8 @@ static inline float from_float8_e5m2(const uchar x)
 static inline uint from_int8(const char x) { return (uint)(int)x; }
 {% endif %}
 {% endmacro %}
-{# eight elements of float16 in a row, by the processor's own conversion, which drivers' compilers make of no OpenCL C; and back #}
+{# eight contiguous float16 by the processor's own conversion instruction, which drivers' compilers do not generate from OpenCL C; and
+   back #}
 {% macro eight_widened() %}
 typedef ushort8 loose8 __attribute__((aligned(2)));
 static inline float8 eight_float16(__global const ushort* from)
@@ -67,17 +68,17 @@ static inline ushort to_float16(const float x)
     const uint bits = as_uint(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
     if (rest >= 0x47800000u)  // 65536 and more, infinity, NaN
         return (ushort)(sign | (rest > 0x7f800000u ? 0x7e00 : 0x7c00));
-    if (rest < 0x38800000u)  // below the smallest normal number: in units of 2^-24, where adding 2^23 rounds
+    if (rest < 0x38800000u)  // below the smallest normal number: adding 2^23 rounds to units of 2^-24
         return (ushort)(sign | (as_uint(as_float(rest) * 16777216.0f + 8388608.0f) & 0x7ff));
     return (ushort)(sign | ((rest - 0x38000000u + 0xfff + (rest >> 13 & 1)) >> 13));
 }
 {% endif %}
 {% endmacro %}
-{# an element of A or B, and one of C, in the type of the sums #}
+{# the element `x` of A or B in the type of the sums #}
 {% macro operand(x) %}{{ "from_%s(%s)" % (A_KIND, x) if CONVERTED else x }}{% endmacro %}
-{# whether a factor is zero #}
+{# the condition that a factor is zero #}
 {% macro nothing(name) %}{{ "(%s.x == 0 && %s.y == 0)" % (name, name) if COMPLEX else "%s == 0" % name }}{% endmacro %}
-{# the sums of a 2 x 2 block become the real and the imaginary part of one element, in the places of the first row #}
+{# the four sums of a 2 x 2 block, combined to the real and the imaginary part of one element #}
 {% macro combined(re_re, re_im, im_re, im_im) %}
 {% set a, b = "a" in conjugated, "b" in conjugated %}
 {{ re_re }} {{ "+" if a != b else "-" }} {{ im_im }}, {{ "-" if b }}{{ re_im }} {{ "-" if a else "+" }} {{ im_re }}
@@ -88,20 +89,20 @@ static inline ushort to_float16(const float x)
 {%- endif %}
 {{ ending(A_KIND) }}
 {%- endmacro %}
-{# what the kernel is passed for its epilogue, and what `put` takes of it for the element in row i and column j: see epilogue.py #}
+{# the kernel arguments for the epilogue, and those that `put` gets for the element in row i and column j: see epilogue.py #}
 {% macro epilogue_parameters() %}
 {% for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}
 , __global const {{ stored_c if name in NARROW else factor }}* restrict {{ name }}, const long {{ name }}_offset
 {%- endfor %}
 {% endmacro %}
-{# what a kernel is passed for factors of blocks of k, and that of row or column i of op(A) or op(B) in a block: see epilogue.py #}
+{# the kernel arguments for block scales, and the scale of row or column i of op(A) or op(B) in a block of k: see epilogue.py #}
 {% macro block_parameters(x) %}
 , __global const float* restrict scale_{{ x }}, const long scale_{{ x }}_offset, const int scale_{{ x }}_ld
 {%- endmacro %}
 {% macro block_factor(x, i, block) %}
 scale_{{ x }}[scale_{{ x }}_offset + {{ "(long)(%s) * scale_a_ld + %s" % (i, block) if x == "a" else "(long)(%s) * scale_b_ld + %s" % (block, i) }}]
 {%- endmacro %}
-{# the element `at` of a vector in the type of the sums #}
+{# element `at` of a vector operand, in the type of the sums #}
 {% macro vector_at(name, at) %}
 {{ ("from_%s(%s[%s_offset + %s])" % (C_KIND, name, name, at)) if name in NARROW else "%s[%s_offset + %s]" % (name, name, at) }}
 {%- endmacro %}
@@ -113,7 +114,7 @@ scale_{{ x }}[scale_{{ x }}_offset + {{ "(long)(%s) * scale_a_ld + %s" % (i, blo
 , {{ number() }}
 {%- endif %}
 {% endmacro %}
-{# the lines that make `value` of `sum`; `old` is the element of C before #}
+{# the statements that compute `value` from `sum`; `old` is the old element of C #}
 {% macro value_of(old) %}
 {% set value = "float" if real == "uint" and factor == "float" else real %}
     {{ value }} value = alpha * {{ "(float)(int)sum" if value != real else "sum" }}{% for name in ("scale_a", "scale_b") if EPILOGUE[name] != "none" %} * {{ name }}{% endfor %};
@@ -135,22 +136,22 @@ scale_{{ x }}[scale_{{ x }}_offset + {{ "(long)(%s) * scale_a_ld + %s" % (i, blo
 {% macro vectors_declared() %}
 {%- for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}, const {{ factor }} {{ name }}{% endfor %}
 {% endmacro %}
-{# as `put`, for texts that store several elements at once #}
+{# as `put`, but returns the element, for texts that store several elements at once #}
 {% macro ended() %}
 static inline float ended(const {{ real }} sum, const {{ factor }} alpha, const {{ factor }} beta, const float old{{ vectors_declared() }})
 {
 {{ value_of("old") }}    return value;
 }
 {% endmacro %}
-{# With MODULI the sums of product z of a stack become remainders modulo number z, which are nearest to 0: -p/2 .. p/2.
-   The quotient is off by 2^-11 at most before it is rounded, because a sum is below 2^28 and the reciprocal off by 2^-39; where p is odd
-   no sum / p is nearer than 1 / (2 p) to the middle of two integers, and of p = 256 either integer gives the same byte.
-   A number 0 stands for the leading bits of sums. #}
-{# the number of the product of a stack that a kernel forms #}
+{# With MODULI the sums of product z of a batch become remainders modulo its modulus p, the nearest to 0: -p/2 .. p/2.
+   Before it is rounded, the quotient is off by at most 2^-11, because a sum is below 2^28 and the reciprocal is off by 2^-39. For odd p no
+   sum / p is nearer than 1 / (2 p) to the middle of two integers, and for p = 256 either integer gives the same byte.
+   The modulus 0 stands for the leading bits of sums. #}
+{# the number in its batch of the product that a kernel computes #}
 {% macro number() %}{{ "problem" if spans_batch is defined and spans_batch else "(int)get_group_id(2)" }}{% endmacro %}
 {% macro remainders() %}
 {% if MODULI[0] == 0 %}
-// The place of the first bit of a sum that is not negative, and the three bits after it: it is known to an eighth, rounded down.
+// The leading bits of a sum that is not negative: the place of its first bit and the three bits after it (an eighth, rounded down).
 static inline char reduced(const uint sum, const int z)
 {
     const int shift = 28 - (int)clz(sum | 8);
@@ -168,7 +169,7 @@ static inline char reduced(const uint sum, const int z)
 {% endif %}
 static inline void put(__global char* to, const uint sum, const int alpha, const int beta, const int z) { *to = reduced(sum, z); }
 {% endmacro %}
-{# how sums become elements of C; `known` is a type whose elements the text can widen already #}
+{# the functions that turn sums into elements of C; `known` is a type whose conversion the text has already #}
 {% macro ending(known="") %}
 {% if C_KIND in ("float16", "bfloat16") %}
 {% if C_KIND != known %}

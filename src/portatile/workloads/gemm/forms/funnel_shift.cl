@@ -1,4 +1,4 @@
-{# 16 bytes that begin anywhere in two chunks of 16, one after the other: `skew` bytes on, a multiple of `word`, which is 1, 4 or 8 #}
+{# the 16 bytes at offset `skew` in two consecutive chunks of 16 bytes; `skew` is a multiple of `word`, which is 1, 4 or 8 #}
 static inline uint4 shifted(uint4 low, uint4 high, const int skew, const int word)
 {
     if (skew & 8) {

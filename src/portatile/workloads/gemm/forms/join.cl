@@ -1,13 +1,13 @@
-{# How the work-groups that share a tile's sums tell which of them is the last, which adds up what all of them left in `planes`.
+{# How work-groups that share a tile's k detect which of them finishes last; that one adds up the sums that all left in `planes`.
 
-   `counters` holds zeros before a launch and after it. What a group wrote before `last` is seen by the work-items of the group that
-   goes on behind it: a group's barrier orders its writes before those of its first work-item, whose atomic releases them for the device,
-   and acquires what the groups before it released; on NVIDIA that takes compute capability 7.0. #}
+   `counters` holds zeros before and after a launch. What a work-group wrote before `last` is visible to the last work-group: a barrier
+   orders its writes before the atomic of its first work-item, which releases them for the device and acquires what the others released
+   before. On NVIDIA this needs compute capability 7.0. #}
 {% macro arrival() %}
 static inline int arrives_last(volatile __global uint* counter, const uint groups)
 {
 #ifdef PORTATILE_NVIDIA
-    uint before;  // inc begins anew behind its limit
+    uint before;  // inc wraps to zero at its limit
     asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(groups - 1) : "memory");
     return before == groups - 1;
 #else
@@ -19,8 +19,8 @@ static inline int arrives_last(volatile __global uint* counter, const uint group
 }
 
 {% endmacro %}
-{# `whether` it is the last group; `flag` is a place in local memory that nobody reads any more. Who has barriers behind it had better go on
-   without a return: processors' compilers that run a group as a loop took wrong turns there. #}
+{# Declares `whether`: true in the last work-group. `flag` is a place in local memory that is no longer in use. If barriers follow, do not
+   return under this condition: processors' compilers that run a work-group as a loop were seen to go wrong. #}
 {% macro last(flag, whether) %}
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (item == 0)

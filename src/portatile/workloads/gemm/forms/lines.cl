@@ -1,12 +1,13 @@
-// Copies operands to rows along k, `pitch` elements each, zeros past their k: what the forms on matrix units copy 16 bytes at a time.
+// Copies operands to rows along k, of `pitch` elements each, with zeros past k, as the forms on matrix units read them, 16 bytes at a time.
 //
-// An operand is `across` x k in storage with k fast, else k x `across`, and its rows begin anywhere. A group of 256 work-items copies a square
-// of it: {{ 128 // itemsize }} rows of 128 bytes, with k fast at most 64 of them, of which each work-item reads chunks of 16 bytes; it asks for all that it
-// reads before it writes. alpha = 0 must not read the operands.
-{# NAMES are the operands, one or two, of which groups copy squares of A first, then of B; with BATCH groups of the third dimension are
-   problems of the batch. FAST are those of NAMES with k fast. With k slow a group transposes its square in local memory. Row s of it is a step of k,
-   whose chunk c lies at c ^ (s / piece), so that eight work-items find chunks of eight times `piece` rows in different banks. Each reads
-   four bytes of `piece` rows: 16 bytes along k of the {{ 4 // itemsize }} rows of the copy that these hold. #}
+// An operand is stored as `across` x k with k fast, else as k x `across`; its rows begin anywhere. A work-group of 256 work-items copies a
+// square of {{ 128 // itemsize }} rows of 128 bytes (with k fast at most 64 rows) in chunks of 16 bytes. Each work-item issues all its
+// loads before it stores. With alpha = 0 the operands must not be read.
+{# NAMES are the operands, one or two: the first work-groups copy squares of A, the others of B. With BATCH the third dimension counts the
+   problems of the batch. FAST are the operands with k fast. With k slow a work-group transposes its square in local memory. Row s of the
+   square is a step of k; its chunk c lies at c ^ (s / piece), so that eight work-items find chunks of eight times `piece` rows in different
+   banks (no bank conflicts). Each of them reads four bytes of `piece` rows: 16 bytes along k for the {{ 4 // itemsize }} rows of the copy
+   that these contain. #}
 {% set side = 128 // itemsize %}
 {% set piece = 16 // itemsize %}
 {% set count = 4 // itemsize %}
@@ -42,10 +43,10 @@ void gemm_lines(const int k, const int pitch, const {{ factor }} alpha{% for x i
 {% set chunk = ("at", "((long)(row + 32 * r) * ld%s + column) * %d" % (name, itemsize), "end_of_last", "row + 32 * r < rows ? within : 0") %}
     {{ "if (number %s of_a) " % ("<" if loop.first else ">=") if NAMES | length > 1 }}{
         const int first = (number{{ " - of_a" if not loop.first }}) * {{ tall }};
-        const int rows = {{ "%s_across" % name if fast else "k" }}, columns = {{ "k" if fast else "%s_across" % name }};  // as they are stored
+        const int rows = {{ "%s_across" % name if fast else "k" }}, columns = {{ "k" if fast else "%s_across" % name }};  // of the stored operand
         const int row = {{ "first" if fast else "k0" }} + item / 8, column = {{ "k0" if fast else "first" }} + item % 8 * {{ piece }};
         const long end_of_last = ((long)(rows - 1) * ld{{ name }} + columns) * {{ itemsize }};
-        const int within = min((columns - column) * {{ itemsize }}, 16);  // bytes of a chunk that are the operand's
+        const int within = min((columns - column) * {{ itemsize }}, 16);  // bytes of a chunk that belong to the operand
         __global const uchar* at = (__global const uchar*)({{ name }}_base + {{ name }}_offset{{ " + (long)get_group_id(2) * base_batch" if BATCH }});
         __global {{ element }}* to = (__global {{ element }}*){{ name }}_lines{{ " + (long)get_group_id(2) * lines_batch" if BATCH }};
         uint4 low[{{ chunks }}], high[{{ chunks }}];

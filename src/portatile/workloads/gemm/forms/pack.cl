@@ -1,20 +1,20 @@
-// Packs an operand into panels: panel p holds, for every k in turn, WIDTH neighbours across it; zeros where the operand ends.
+// Packs an operand into panels: panel p holds, for every k in turn, WIDTH neighbours across k, with zeros where the operand ends.
 //
-// The operand is `across` x k in storage with K_FAST (k contiguous), else k x `across`. panels[p][kk][w] is the element at
-// p WIDTH + w across and kk along k; a panel is `depth` >= k deep. alpha = 0 must not read the operand: nothing is written then.
-// With TRIANGLE the operand is triangular, its diagonal ones with UNIT: "below" keeps what has kk <= i across, "above" kk >= i. There are
-// zeros beside the diagonal as far as WIDTH steps go; what lies beyond is undefined, and nobody reads it.
-{# with BATCH, groups of the third dimension are problems of the batch #}
+// The operand is stored as `across` x k with K_FAST (contiguous along k), else as k x `across`. panels[p][kk][w] is the element at p WIDTH
+// + w across k and kk along k; a panel has `depth` >= k rows. With alpha = 0 the operand must not be read, and nothing is written.
+// With TRIANGLE the operand is triangular: "below" keeps elements with kk <= i (i across k), "above" those with kk >= i; with UNIT its
+// diagonal is ones. Zeros are written beside the diagonal up to WIDTH steps away; beyond that panels are undefined, and are not read.
+{# with BATCH the third dimension of the launch counts the problems of the batch #}
 {% from "elements.cl" import block_factor, block_parameters, eight_widened, nothing, operand, widening with context %}
-{# the factor of an element's block of k #}
+{# the scale of an element's block of k #}
 {% macro scaled(i, kk) %}{{ " * %s" % block_factor(NAME, i, "%s / %d" % (kk, BLOCK)) if BLOCK }}{% endmacro %}
-{# the element i across and kk along k; of complex numbers with k fast, rows are real and imaginary parts by turns #}
+{# the element i across k and kk along k; the rows of complex operands with k fast are real and imaginary parts in turn #}
 {% macro at(i, kk) %}
 {{ operand("from[(long)((%s) / 2) * ld + (long)%s * 2 + (%s) %% 2]" % (i, kk, i) if COMPLEX and K_FAST else "from[(long)%s * ld + %s]" % ((i, kk) if K_FAST else (kk, i))) }}{{ scaled(i, kk) }}
 {%- endmacro %}
-{# the row or column of the operand; real and imaginary parts of a complex one are two lines #}
+{# the row or column of the operand: the real and the imaginary part of a complex one are two lines #}
 {% set line = "i / 2" if COMPLEX else "i" %}
-{# the element as the triangle has it: i across and kk along k #}
+{# the element with the triangle's zeros and ones: i across k and kk along k #}
 {% macro kept(element) %}
 {{ "kk %s %s ? %s : %s" % (("<" if TRIANGLE == "below" else ">") ~ ("" if UNIT else "="), line, element, "(%s)(kk == %s%s)" % (real, line, " && i % 2 == 0" if COMPLEX) if UNIT else "0") if TRIANGLE else element }}
 {%- endmacro %}
@@ -29,11 +29,11 @@
 {% endif %}
 
 {% if SERIAL %}
-// One work-item packs a slice of SLICE steps of k of SPAN neighbouring panels, so that it reads whole cache lines: groups count
+// One work-item packs a slice of SLICE steps of k in SPAN neighbouring panels, so that it reads whole cache lines. Work-groups count
 // slices, then spans.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 {% else %}
-// A work-group of 32 x 8 moves a square of 32 x 32: groups count squares across, then along k.
+// A work-group of 32 x 8 moves a square of 32 x 32; work-groups count squares across k, then along k.
 __kernel __attribute__((reqd_work_group_size(32, 8, 1)))
 {% endif %}
 void gemm_pack(const int across, const int k, const int depth, const {{ factor }} alpha,

@@ -1,4 +1,6 @@
-"""The cpu form: register tiles for processors, one work-item to a group; a group computes a tile, or a band of tiles of its own columns."""
+"""The cpu form: register tiles for processors. A work-group is one work-item, which computes a tile, or a column of tiles in a band of
+rows.
+"""
 
 from __future__ import annotations
 

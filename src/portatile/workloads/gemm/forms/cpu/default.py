@@ -1,4 +1,6 @@
-"""The default of the cpu form: the register tile that fits a shape, how its operands are read, and what stays in a processor's caches."""
+"""The default of the cpu form: the register tile that suits the shape, how its operands are read, and what stays in
+a processor's caches.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +12,31 @@ from portatile.workloads.gemm.forms.cpu.processors import Registers, processor, 
 from portatile.workloads.gemm.reals import plain, types_of
 from portatile.workloads.gemm.storage import transposed
 
-_BAND = 43  # rows of tiles, of six rows each: 256 of A, whose blocks of k then fit a second cache of 2 MiB
-_LONG_SUM = 4096  # steps of k from which they go in blocks whatever else
-_FEW = 64  # rows of C up to which B is read in place where ...
-_NEAR = 1024  # ... its rows lie no more bytes apart, so that the cache holds all of what is read again
-_SAVED = 1 / 16  # of the work that a smaller tile must save: each has fewer multiply-adds for what it loads
-_ROWS_IN_PLACE = 5  # rows of tiles that read the same columns of B sooner than a work-item has copied them
-_AGAIN = 4  # tiles of columns from which an A that is not contiguous along k had better be packed than read so by each of them
-_AGAIN_ALONG = 20  # the same for an A that is, and that takes many registers for addresses
-_ADDRESSES = 2  # steps of k, as many as which a tile that reads rows of A in place loses on their addresses
-_DOTS = 4  # rows or columns of C up to which products along k are faster than any tile; with k fast and C wide, up to _DOTS_ROWS
+_BAND = 43  # rows of tiles in a band: 256 rows of A in tiles of six, whose blocks of k then fit a second-level cache of 2 MiB
+_LONG_SUM = 4096  # steps of k from which k is divided into blocks in any case
+_FEW = 64  # rows of C up to which B is read in place if ...
+_NEAR = 1024  # ... its row stride has at most so many bytes, so that the cache holds all that is read again
+_SAVED = 1 / 16  # the share of the work that a smaller tile must save, since it has fewer multiply-adds for each load
+_ROWS_IN_PLACE = 5  # rows of tiles up to which reading the same columns of B again is faster than copying them first
+_AGAIN = 4  # tiles along a row of C from which an A that is not contiguous along k is packed, since each of them reads it
+_AGAIN_ALONG = 20  # the same for an A that is contiguous along k, and needs many registers for addresses
+_ADDRESSES = 2  # the time, in steps of k, that a tile spends on the addresses of rows of A in place
+_DOTS = 4  # rows or columns of C up to which dot products along k beat any tile; with k fast and C wide up to _DOTS_ROWS rows
 _DOTS_ROWS = 16
 _DOTS_WIDE = 256
-_DOTS_LONG = 64  # steps of k that pay for adding a vector up
-_STAGE = 256  # steps of k that a work-item brings to local memory: with its columns not much more than the first cache
-_STAGED_ROWS = 128  # of C, up to which a launch that packs B costs more than each work-item's own copy of its columns ...
-_STAGED_DEPTH = 64  # ... or steps of k, ...
+_DOTS_LONG = 64  # steps of k from which dot products pay for adding up a vector in the end
+_STAGE = 256  # steps of k that a work-item copies to local memory: with its columns little more than the first-level cache
+_STAGED_ROWS = 128  # rows of C up to which a launch that packs B costs more than copies by each work-item ...
+_STAGED_DEPTH = 64  # ... or steps of k ...
 _STAGED_ALL = 1 << 24  # ... or multiply-adds
-_STAGE_DEEP = 512  # steps of k in local memory where copies are better for tiles of any number than packed panels
-_ALONE = 1 << 18  # multiply-adds that take no longer than waking another core
-_STEPS = 32  # vectors across C up to which narrow tiles pay where zeros follow its diagonal
-_TRANSPOSED_COLUMNS = 32  # of C, up to which vectors down them are better for an A that is contiguous that way
+_STAGE_DEEP = 512  # steps of k in local memory where such copies beat packed panels for any number of tiles
+_ALONE = 1 << 18  # multiply-adds that take no longer than it takes to wake another core
+_STEPS = 32  # vectors along a row of C up to which narrow tiles pay if zeros follow the diagonal
+_TRANSPOSED_COLUMNS = 32  # columns of C up to which vectors run down them if A is contiguous across k
 
 
 def point(problem: Problem, device: DeviceInfo) -> Cpu:
-    """Register tiles for the vector registers that the compiler targets."""
+    """The point for the vector registers for which the device compiles."""
     if not plain(problem):
         return panels(problem, device, stepped=False)
     registers = processor(device).tiles[problem.itemsize]
@@ -48,9 +50,9 @@ def point(problem: Problem, device: DeviceInfo) -> Cpu:
 
 
 def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
-    """The tile for a product of panels, all of k at once: what a product with zeros in it (see ``plan.Triangle``) is made of.
+    """The tile for a product of packed panels over all of k at once, as products that skip zeros use it (see ``extras.Triangle``).
 
-    ``stepped`` where the zeros begin at other places for each column, so that a wide tile computes many of them.
+    ``stepped``: the zeros begin at another place in each column, so that a wide tile computes many of them.
     """
     registers = processor(device).tiles[problem.itemsize]
     if stepped and problem.sizes["n"] <= _STEPS * registers.lanes:
@@ -59,14 +61,14 @@ def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
     near = thresholds(device, problem.itemsize)
     large = problem.sizes["m"] * problem.sizes["k"] * problem.itemsize > near.panels
     found = replace(register(lanes, rows, vectors, band=_BAND if large else 0), PACK_A=True)
-    if types_of(problem).complex:  # of which a row and a column are two of reals
+    if types_of(problem).complex:  # a complex row or column is two real ones
         rows, lanes = max(found.TR - found.TR % 2, 2), max(found.VL, 2)
         found = replace(found, TR=rows, VL=lanes, TC=lanes * (found.TC // found.VL))
     return found
 
 
 def _dots(problem: Problem, registers: Registers) -> Cpu | None:
-    """A point that reads both operands along k, for problems with few rows or columns that have k fast, or one column to be packed."""
+    """The point that reads both operands along k: for few rows or columns with k fast, or for one column that is packed. Otherwise None."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     packed = problem.options["trans_b"] == "N"
     few = n == 1 if packed else min(m, n) <= _DOTS or (m <= _DOTS_ROWS and n >= _DOTS_WIDE)
@@ -101,7 +103,7 @@ def _padded(size: int, tile: int) -> int:
 
 
 def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
-    """A point for few rows of C: B is read in place if few rows of tiles read all of it; otherwise each work-item copies its part."""
+    """The point for few rows of C. B is read in place if few rows of tiles read all of it; otherwise each work-item copies its columns."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     lanes, vectors, rows = _shape(problem, registers)
     if problem.options["trans_b"] == "N" and n >= lanes * vectors:
@@ -118,7 +120,7 @@ def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu
 
 
 def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu | None:
-    """A point whose work-items copy their own columns of B, where a launch that packs B would not pay."""
+    """The point whose work-items copy their own columns of B, if a launch that packs B would not pay; otherwise None."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     point = _streamed(problem, registers, device)
     small = m <= _STAGED_ROWS or k <= _STAGED_DEPTH or m * n * k <= _STAGED_ALL
@@ -131,25 +133,25 @@ def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu |
 
 
 def _banded(problem: Problem, point: Cpu, device: DeviceInfo) -> Cpu | None:
-    """The point with bands of as many rows as leave work for every core; None where none do."""
+    """The point with the largest bands of rows that leave work for every core; None if none do."""
     points = (replace(point, RASTER=band) for band in (0, _BAND, 32, 8))
     return next((one for one in points if one.groups(problem) >= device.compute_units), None)
 
 
 def _stage(problem: Problem, columns: int, device: DeviceInfo) -> int:
-    """Steps of k for which ``columns`` of B fit local memory."""
+    """Steps of k of ``columns`` columns of B that fit in local memory."""
     return next((steps for steps in (_STAGE, 128) if steps * columns * problem.itemsize <= device.local_memory), 64)
 
 
 def _tile(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
-    """A tile no larger than C, in blocks where the operands are larger than the caches."""
+    """The point with a tile no larger than C, and with bands and blocks of k if the operands exceed the caches."""
     known, near = processor(device), thresholds(device, problem.itemsize)
     m, n, k = (problem.sizes[size] for size in "mnk")
     slow = problem.options["trans_a"] == "T"
     lanes, vectors, rows = _shape(problem, registers)
     long = min(m, n, k) > (near.banded_packed if slow else near.banded)
     band, block = near.band if long else 0, near.deep if (long and known.band_blocks) or k >= _LONG_SUM else 0
-    pack_a = slow or (known.packs_wide and n > _AGAIN_ALONG * lanes * vectors)  # addresses that grow evenly cost few registers less
+    pack_a = slow or (known.packs_wide and n > _AGAIN_ALONG * lanes * vectors)  # A in place needs registers for the addresses of its rows
     if slow and m * k * problem.itemsize > near.panels:
         band = band or _BAND
     if lanes == registers.lanes and vectors > 1 and k <= known.staged_deep.get(problem.itemsize, 0):
@@ -163,5 +165,5 @@ def _tile(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
 
 
 def _least(of: tuple[int, ...], needed: int) -> int:
-    """The smallest that is enough, or the largest."""
+    """The smallest of the values that is enough, or the largest."""
     return next((one for one in of if one >= needed), of[-1])

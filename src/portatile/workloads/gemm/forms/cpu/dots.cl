@@ -1,17 +1,17 @@
 {#
-   A work-item holds TR x TC sums, each a vector over k that is added up in the end:
+   A work-item has TR x TC sums, each a vector along k that is added up in the end:
 
-        A, TR rows:   |----VL----|----VL----|...   along k, from where it lies
-        B, TC columns:|----VL----|----VL----|...   along k, from where it lies or from panels one column wide
+        A, TR rows:   |----VL----|----VL----|...   along k, in place
+        B, TC columns:|----VL----|----VL----|...   along k, in place or from panels one column wide
 
         v(r)_(c) += x(r) * y(c), UNROLL vectors of k at a time; sums[r][c] = v(r)_(c).s0 + v(r)_(c).s1 + ...
 #}
-// GEMM for processors where one side of C is a few elements: a work-item multiplies TR rows of op(A) by TC columns of op(B), both
-// read along k in vectors of VL, and adds each product's vector up in the end.
+// GEMM for processors if C has few rows or columns: a work-item multiplies TR rows of op(A) by TC columns of op(B), both read along k in
+// vectors of VL, and adds up each vector of products in the end.
 //
-// C = alpha op(A) op(B) + beta C, every operand row-major, A with k contiguous as it lies. B has k contiguous as it lies (TRANS_B),
-// or is in panels of pack.cl one column wide. Rows and columns past the end repeat the last one. Group (x, y): tile x, counted down
-// the columns, and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
+// C = alpha op(A) op(B) + beta C, every operand row-major. A is contiguous along k. B is contiguous along k, too (TRANS_B), or in panels of
+// pack.cl one column wide. Rows and columns past the end repeat the last one. Work-group (x, y): tile x, counted down the columns, over
+// `chunk` steps of k from start + y chunk on; with SPLIT it stores bare sums to plane y of `c`.
 {% set realv = real if VL == 1 else real ~ VL %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -11,13 +11,13 @@ from portatile.workloads.gemm.parameters import SHARES_K, parameter
 from portatile.workloads.gemm.point import Passes, RegisterTile
 from portatile.workloads.gemm.reals import types_of
 
-_STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
-_WIDEST = 8  # bytes of an element
+_STATIC = 49152  # bytes of local memory that a kernel text may declare on every GPU
+_WIDEST = 8  # bytes of the largest element
 
 
 @dataclass(frozen=True)
 class Cpu(RegisterTile):
-    """A work-item keeps a tile of TR rows x TC columns of C in vector registers over all of its k."""
+    """A work-item keeps a tile of TR rows x TC columns of C in vector registers for all of its k."""
 
     FORM: ClassVar[str] = "cpu"
     FILE: ClassVar[str] = __file__
@@ -27,9 +27,9 @@ class Cpu(RegisterTile):
         (1, 2, 4, 8, 16),
         "Elements of a vector.",
         must={
-            "the cpu form packs operands that are no reals as they lie: set PACK_A and PACK_B": "(PACK_A or in_place_a)"
-            " and (PACK_B or in_place_b)",
-            "complex elements need even TR, TC and VL, for they are two reals each": "not complex or TR % 2 == VL % 2 == 0",
+            "the cpu form reads only real operands without conversion, and packs all others: set PACK_A and PACK_B": ""
+            "(PACK_A or in_place_a) and (PACK_B or in_place_b)",
+            "complex elements need even TR, TC and VL: each is two reals": "not complex or TR % 2 == VL % 2 == 0",
             "SM, KEEP and TURN are for float32 and float64": "plain or not (SM or KEEP or TURN)",
         },
         tried=("device_kind == 'cpu' or VL <= 4", "VL * itemsize < 64 or wide_arithmetic"),
@@ -38,7 +38,7 @@ class Cpu(RegisterTile):
     TC: int = parameter(
         1,
         (1, 2, 4, 8, 12, 16, 24, 32, 48, 64),
-        "Columns of the register tile: vectors of VL, or, with KEEP, columns whose products are added up in vectors.",
+        "Columns of the register tile, in vectors of VL; with KEEP, columns whose products along k are summed in vectors.",
         must={"VL must divide TC": "KEEP or TC % VL == 0"},
         tried=("KEEP or (TC // VL in (1, 2, 3, 4) and 4 <= TR * TC // VL <= 30)", "device_kind == 'cpu' or TR * TC <= 64"),
         defines=("cpu", "dots", "staged"),
@@ -53,30 +53,30 @@ class Cpu(RegisterTile):
     KB: int = parameter(
         1,
         (0, 64, 128, 256, 512, 1024, 2048),
-        "Steps of k in a launch, 0 for all; with SM steps of k whose columns of B lie in local memory.",
+        "Steps of k in a launch, 0 for all; with SM, steps of k of B's columns that local memory holds.",
         when="not KEEP",
-        tried=("KB == 0 or KB < k or SM", "KB not in (64, 128) or not PACK_B"),  # steps so short are for rows of B that lie far apart
+        tried=("KB == 0 or KB < k or SM", "KB not in (64, 128) or not PACK_B"),  # so few steps help rows of B in memory that lie far apart
         defines=("staged",),
     )
     SM: bool = parameter(
         False,
         (False, True),
-        "A work-item brings its columns of B to local memory, KB steps at a time, and multiplies them by all rows of A or of a band.",
+        "A work-item copies its columns of B to local memory, KB steps of k at a time, and multiplies them by all rows of A, or of a band.",
         when="not KEEP",
         must={
-            "SM in the cpu form brings B there itself, KB steps at a time": "not SM or (KB > 0 and not PACK_B)",
-            "SM in the cpu form has all of k to a group": "not SM or SPLIT_K == 1",
-            "several launches would round C in between: set KB = 0": "exact_c or KB == 0 or KB >= k",
+            "with SM, the cpu form copies B itself: set KB > 0 and PACK_B = False": "not SM or (KB > 0 and not PACK_B)",
+            "with SM, the cpu form does not split k: set SPLIT_K = 1": "not SM or SPLIT_K == 1",
+            "several launches would round C in between: set KB = 0 for this type or epilogue": "exact_c or KB == 0 or KB >= k",
         },
         tried=("not SM or device_kind == 'cpu'", "not SM or (KB in (64, 128, 256, 512) and KB * TC * itemsize <= local_memory)"),
     )
     UNROLL: int = parameter(
-        1, (1, 2, 4), "Steps of k that are unrolled; with KEEP, vectors of them.", tried=("device_kind == 'cpu' or UNROLL == 4",)
+        1, (1, 2, 4), "Steps of k that are unrolled; with KEEP, vectors along k.", tried=("device_kind == 'cpu' or UNROLL == 4",)
     )
     MAD: str = parameter(
         "fma",
         ("fma", "mad", "a*b+c"),
-        "How a multiply-add is spelled: fma, mad or a*b+c.",
+        "How a multiply-add is written: fma, mad or a*b+c.",
         when="not KEEP",
         idle="a*b+c",
         tried=(
@@ -85,11 +85,11 @@ class Cpu(RegisterTile):
             "device_kind == 'cpu' or MAD == 'a*b+c'",
         ),
     )
-    PACK_A: bool = parameter(False, (False, True), "A is packed into panels TR rows wide by a kernel of its own.", when="not KEEP")
+    PACK_A: bool = parameter(False, (False, True), "A launch before the product packs A into panels of TR rows.", when="not KEEP")
     PACK_B: bool = parameter(
         False,
         (False, True),
-        "B is packed into panels TC columns wide by a kernel of its own.",
+        "A launch before the product packs B into panels of TC columns.",
         must={
             "the cpu form reads B in place only if it is k x n and at least TC wide: set PACK_B": "KEEP or PACK_B or SM"
             " or (trans_a == 'T' and m >= TC if TURN else trans_b == 'N' and n >= TC)",
@@ -98,17 +98,18 @@ class Cpu(RegisterTile):
     TURN: bool = parameter(
         False,
         (False, True),
-        "C is computed transposed, so that vectors lie along its columns: rows and columns, A and B change places in all of this.",
+        "C is computed transposed, so that vectors run along its columns: in all other parameters rows and columns, and A and B, change "
+        "places.",
         when="not KEEP",
         tried=("not TURN or (device_kind == 'cpu' and m > 1)",),
     )
     KEEP: bool = parameter(
         False,
         (False, True),
-        "Both operands are read along k, A from where it lies and B from there or from panels one column wide: for few rows or columns.",
+        "Both operands are read in vectors along k, A in place and B in place or from panels of one column: for few rows or columns of C.",
         must={
-            "KEEP in the cpu form packs single columns of B": "not (KEEP and PACK_B) or TC == 1",
-            "KEEP in the cpu form reads A m x k and B n x k in place: set PACK_B where B is k x n": "not KEEP"
+            "with KEEP and PACK_B, TC must be 1 in the cpu form": "not (KEEP and PACK_B) or TC == 1",
+            "KEEP in the cpu form needs A stored as m x k, and PACK_B exactly if B is stored as k x n": "not KEEP"
             " or (trans_a == 'N' and PACK_B == (trans_b == 'N'))",
         },
         tried=(
@@ -119,16 +120,18 @@ class Cpu(RegisterTile):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Groups that share the k of one tile; a second kernel adds their sums, always in the same order.",
+        "Split k: work-groups that share the k of one tile; a second launch adds their sums in a fixed order.",
         must={
-            "the cpu form splits k over groups or over launches: set SPLIT_K = 1 or KB = 0": "SPLIT_K == 1 or KEEP or KB == 0 or KB >= k"
+            "the cpu form splits k between work-groups or between launches: set SPLIT_K = 1 or KB = 0": ""
+            "SPLIT_K == 1 or KEEP or KB == 0 or KB >= k"
         },
         tried=(SHARES_K, "SPLIT_K == 1 or KEEP or KB == 0"),
     )
     RASTER: int = parameter(
         1,
         (0, 8, 32, 43),
-        "Rows of tiles in a band, which neighbouring groups walk down column by column; 0: all. With SM a group has a band to itself.",
+        "Rows of tiles in a band, which neighbouring work-groups go through column by column; 0: all. With SM, each computes a column of "
+        "a band.",
         when="not KEEP",
         tried=("RASTER in (0, 32, 43) or (SM and RASTER == 8)",),
         defines=("cpu", "staged"),
@@ -136,23 +139,23 @@ class Cpu(RegisterTile):
 
     @property
     def text(self) -> str:
-        """``dots`` for products along k, ``staged`` where columns of B go through local memory, else ``cpu``."""
+        """``dots`` for dot products along k, ``staged`` if columns of B go through local memory, else ``cpu``."""
         return "dots" if self.KEEP else "staged" if self.SM else "cpu"
 
     @property
     def transposes(self) -> bool:
-        """Whether C^T = op(B)^T op(A)^T is computed."""
+        """Whether the kernel computes C^T = op(B)^T op(A)^T."""
         return self.TURN
 
     def groups(self, problem: Problem) -> int:
-        """Tiles; with SM a group has a column of a band of them."""
+        """The tiles; with SM the columns of tiles in bands, one work-group each."""
         down, across = -(-problem.sizes["m"] // self.rows), -(-problem.sizes["n"] // self.columns)
         if self.SM:
             down = 1 if self.RASTER == 0 else -(-down // self.RASTER)
         return down * across
 
     def passes(self, k: int) -> Passes:
-        """With KB equal launches one after another, or with SM equal stages of one: a short last one would cost as much of C."""
+        """With KB several launches of equal length (or with SM stages of one launch): a short last one would cost as much traffic of C."""
         if self.SM:
             return Passes(-(-k // -(-k // self.KB)), 1)
         if not self.KEEP and 0 < self.KB < k:
@@ -161,24 +164,23 @@ class Cpu(RegisterTile):
         return super().passes(k)
 
     def roundings(self, k: int) -> int:
-        """Two more for each launch or stage: its product with alpha and its sum with C."""
+        """Two more roundings for each launch or stage: its product with alpha, and its sum with C."""
         return super().roundings(k) + (2 * (k // self.KB + 1) if self.KB and not self.KEEP else 0)
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
-        """TC columns of B, KB steps of k."""
+        """TC columns of B for KB steps of k."""
         return self.KB * self.TC * itemsize if self.SM else 0
 
     def lowered(self, device: DeviceInfo) -> Cpu:
-        """A GPU's local memory holds fewer columns of B than a processor's."""
+        """The point with fewer steps of B's columns, since a GPU's local memory is smaller than a processor's."""
         steps = self.KB
         while self.SM and device.kind != "cpu" and steps > 1 and steps * self.TC * _WIDEST > _STATIC:
             steps //= 2
         return replace(self, KB=steps)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """Whether sums become elements of C by alpha and beta alone, and eight of float16 at once.
-
-        And whether lines of C are fetched early: compilers for GPUs may refuse what that is written in.
+        """Whether only alpha and beta lie between sums and C; whether eight float16 are stored at once; and whether rows of C are
+        prefetched, which compilers for GPUs may reject.
         """
         types, bare = types_of(problem), not epilogue.options_of(problem)
         as_summed = bare and not types.complex and types.result.stored == types.operand.real != "uint"

@@ -1,4 +1,6 @@
-"""Descriptions of processors for the cpu form: registers and caches, from files in ``models/processors``, and thresholds from them."""
+"""Descriptions of processors for the cpu form: registers and caches, from files in ``models/processors``, and the
+thresholds that follow.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ import msgspec
 from portatile.records import DeviceInfo
 
 FILES = Path(__file__).parents[2] / "models" / "processors"
-_SECOND = 1  # place of the second cache: the largest that a core has to itself
+_SECOND = 1  # place of the second-level cache, the largest that a core does not share
 
 
 @dataclass(frozen=True)
 class Registers:
-    """The use of a processor's vector registers. ``lanes``: elements of a register; ``vectors``: registers across the widest tile;
-    ``rows``: of a tile, by its width in registers; ``dots``: sums of products along k that are formed at once.
+    """How the cpu form uses a processor's vector registers.
+
+    ``lanes``: elements of a register. ``vectors``: registers across the widest tile. ``rows``: rows of a tile, by its width in registers.
+    ``dots``: sums of products along k that are computed together.
     """
 
     lanes: int
@@ -35,14 +39,16 @@ class Registers:
 
 @dataclass(frozen=True)
 class Processor:
-    """A file of ``models/processors``; maps are by bytes of an element.
+    """A file of ``models/processors``; mappings have the bytes of an element as keys.
 
-    ``caches``: bytes of a core's data caches, the nearest first, of the processor that the following bytes were found on; they scale with
-    the second one. ``banded``: of a square A from which bands of rows pay; ``banded_packed``: the same where a packed A is transposed.
-    ``band_rows``: rows of A in a band; ``band_blocks``: whether k goes in blocks then. ``panels``: of A's panels from which bands keep a
-    part of them near. ``deep``: along k of a panel of B, for each of its columns, that stays in the second cache. ``packs_wide``:
-    whether A is packed for a wide C, because few registers are left for addresses. ``staged_deep``: steps of k up to which work-items
-    copy columns of B themselves.
+    - ``caches``: bytes of a core's data caches, the nearest first, on the processor where the following sizes in bytes were found. The
+      sizes scale with the second-level cache.
+    - ``banded``: bytes of a square A from which bands of rows pay; ``banded_packed``: the same if A is packed and transposed.
+    - ``band_rows``: rows of A in a band; ``band_blocks``: whether k is then divided into blocks.
+    - ``panels``: bytes of A's panels from which bands keep a part of them in cache.
+    - ``deep``: bytes along k of a panel of B, for each of its columns, that stay in the second-level cache.
+    - ``packs_wide``: whether A is packed for a wide C, because few registers are left for addresses.
+    - ``staged_deep``: steps of k up to which work-items copy columns of B themselves.
     """
 
     about: str
@@ -60,8 +66,10 @@ class Processor:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Thresholds for a device and an element type. ``banded`` and ``banded_packed``: sizes from which a problem is computed in bands, with
-    A in place and packed; ``band``: rows of tiles in a band; ``panels``: bytes of A's panels; ``deep``: steps of k in a block.
+    """Thresholds for a device and an element type.
+
+    ``banded`` and ``banded_packed``: sizes from which a problem is computed in bands, with A in place and packed. ``band``: rows of tiles
+    in a band. ``panels``: bytes of A's panels from which they need bands. ``deep``: steps of k in a block.
     """
 
     banded: int
@@ -72,14 +80,14 @@ class Thresholds:
 
 
 def processor(device: DeviceInfo) -> Processor:
-    """The description for the vector registers that the device's compiler targets."""
+    """The description of a processor with the vector registers for which the device compiles."""
     if device.architecture.startswith(("aarch64", "arm")):
         return _read("neon")
     return _read("avx512" if device.wide_vectors else "avx2")
 
 
 def thresholds(device: DeviceInfo, itemsize: int) -> Thresholds:
-    """The thresholds for the device's caches, or for the described processor's if the device does not report its own."""
+    """The thresholds for the device's caches, or for those of the described processor if the device does not report its caches."""
     known = processor(device)
     second = device.caches[_SECOND] if len(device.caches) > _SECOND else known.caches[_SECOND]
     part = second / known.caches[_SECOND]

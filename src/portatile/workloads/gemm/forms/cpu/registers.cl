@@ -1,11 +1,11 @@
-{# What cpu.cl and staged.cl share: a register tile of TR rows x TC columns as vectors of VL, all of them scalars with names.
+{# What cpu.cl and staged.cl share: a register tile of TR rows x TC columns, in vectors of VL that are all named scalar variables.
 
-   `a_at` or `a0`, `a1`, ... and `b` point at the operands' current step of k; `kk` counts steps where A is read along k. With TURN the
+   `a_at` (or `a0`, `a1`, ...) and `b` point to the operands' current step of k; `kk` counts steps if A is read along k. With TURN the
    kernel computes C transposed: its m, n, A and B are C's n, m, B and A, and a row of the tile is stored down a column of C. #}
 {% from "elements.cl" import combined, vectors_of with context %}
 {% set vectors = TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
-{# one step of k, `u` steps on; `panel` is the memory that holds B in panels, empty where B is read in place #}
+{# one step of k, `u` steps ahead; `panel` is the address space of B's panels, empty if B is read in place #}
 {% macro step(u, panel) %}
         {
             const {{ realv }} {% for v in range(vectors) %}b{{ v }} = {% if panel %}*({{ panel }} const {{ realv }}*)(b + {{ u * TC + v * VL }}){% else %}LOAD(b + {{ v * VL }}{{ " + (long)%d * b_step" % u if u }}){% endif %}{{ ", " if not loop.last }}{% endfor %};
@@ -33,7 +33,7 @@
         a_at += (long){{ steps }} * a_step;
 {% endif %}
 {% endmacro %}
-{# sums from `kk` to `end` for the tile whose first row is `row0`, from step `k0` of A on #}
+{# the sums over steps k0 to `end` for the tile whose first row is `row0` #}
 {% macro multiply(k0, end, panel) %}
 {% if PACK_A %}
     __global const {{ real }}* a_at = a_base + ((long)tile_row * k + {{ k0 }}) * TR;
@@ -61,7 +61,7 @@
 {{ step(0, panel) }}
 {{ advance(1, panel) }}    }
 {% endmacro %}
-{# with FETCH the lines of C that the tile will overwrite come to the cache while its sums are made #}
+{# with FETCH prefetches the cache lines of C that the tile will overwrite #}
 {% macro fetch(split) %}
 {% if FETCH and not TURN %}
     __global const {{ real }}* place = c_base + c_offset + (long)row0 * ldc + col{{ " + (long)get_group_id(1) * m * n" if split }};
@@ -73,7 +73,7 @@
 {% endfor %}
 {% endif %}
 {% endmacro %}
-{# C's tile at row0, col becomes alpha times the sums + `factor` times what it was; columns own .. end of it are the tile's to store #}
+{# C's tile at (row0, col) becomes alpha times the sums + `factor` times its old content; the tile stores its columns own .. end only #}
 {% macro store(factor, split) %}
 {% if not PLAIN_C %}
 {{ store_elements(factor, split) }}
@@ -121,7 +121,7 @@
     }
 {% endif %}
 {% endmacro %}
-{# the same an element at a time, where that is more than a multiplication: two rows and two columns of sums make a complex one #}
+{# the same element by element, if more than a multiplication is needed: two rows and two columns of sums make a complex element #}
 {% macro store_elements(factor, split) %}
 {% set parts = 2 if COMPLEX else 1 %}
     __global {{ real if split else stored_c }}* c = c_base + c_offset + (long)(row0 / {{ parts }}) * ldc + col{{ " + (long)get_group_id(1) * (m / %d) * n" % parts if split }};

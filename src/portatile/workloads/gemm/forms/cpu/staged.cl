@@ -1,23 +1,24 @@
 {#
-   A work-item's columns of B, KB steps of k at a time, in local memory; past them go the tiles of a band, one below the other:
+   Local memory holds a work-item's columns of B for KB steps of k at a time; all tiles of a band, one below the other, are multiplied by
+   them:
 
              local memory: panel[KB][TC]
                  +--------+
-        k0..k1   |        |       written once a stage by the work-item itself
+        k0..k1   |        |       written once for each stage, by the work-item itself
                  +--------+
                  +--------+
-        tile 0   | TR x TC|       registers over the stage, then added to C
+        tile 0   | TR x TC|       in registers for the stage, then added to C
                  +--------+
         tile 1   | TR x TC|
                  +--------+  ...  RASTER tiles, or all rows of C
 #}
-// GEMM for processors where a work-item has columns of its own: it brings TC columns of B, KB steps of k at a time, to local memory and
+// GEMM for processors where each work-item has columns of its own: it copies TC columns of B, KB steps of k at a time, to local memory and
 // multiplies them by all rows of A, or by those of its band.
 //
 // C = alpha op(A) op(B) + beta C, every operand row-major. Nothing is packed before, so there is one launch, and B is read once for each
-// band; C is read and written once for every stage of k but the first. Columns past n are zeros in local memory. Group x: the columns
-// of bands of RASTER rows of tiles, one band after another (0: one band). `chunk` steps of k, at most KB, are a stage. A is read as in
-// cpu.cl, and TURN, too, is what it is there.
+// band; C is read and written once for each stage of k (the first stage reads it only if beta is not 0). Columns past n are zeros in local
+// memory. Work-group x: the columns of bands of RASTER rows of tiles, one band after another (0: one band). A stage has `chunk` steps of k,
+// at most KB. A is read as in cpu.cl, and TURN means what it means there.
 {% from "registers.cl" import fetch, multiply, store, realv, vectors with context %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -1,4 +1,4 @@
-"""The generic form: the ten-parameter generator of Du et al. (table 4), and every way to an operand; it runs on every device."""
+"""The generic form: the ten-parameter generator of Du et al. (table 4), and every way to read an operand; it runs on every device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["form"]
 
 
 def default(problem: Problem, device: DeviceInfo, batch: int) -> Generic:
-    """A tile of 64 x 64, or one work-item of 4 x 4 where the device has no such groups."""
+    """A tile of 64 x 64, or one work-item of 4 x 4 on a device that does not support such work-groups."""
     if MEDIUM.items > device.max_work_group_size or MEDIUM.local_bytes(problem.itemsize) > device.local_memory:
         least = tile(2 if types_of(problem).complex else 1, (4, 4), (1, 1), (1, 1), 8, False)
         return replace(least, PACK_A=True, PACK_B=True) if block_of(problem) else least

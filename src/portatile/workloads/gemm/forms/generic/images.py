@@ -1,4 +1,4 @@
-"""Operands that the generic form reads through images: copies that a kernel writes before, and images over their memory."""
+"""Operands that the generic form reads through images: copies that a launch writes before the product, and views of their memory."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vector
 
 
 def facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """The facts that rules of the generic form read: NVIDIA's instructions, sizes of images, and whether there is one over each operand."""
+    """Facts for the rules of the generic form: NVIDIA's instructions, sizes of images, and whether each operand can
+    be viewed as an image.
+    """
     width, height = image_limits(device)
     shown = {f"shown_{name}": _showable(problem, name, device) for name in "ab"}
     return {"nvidia": device.nvidia, "image_width": width, "image_height": height, **shown}
 
 
 def _showable(problem: Problem, name: str, device: DeviceInfo) -> bool:
-    """Whether the device has an image that shows A or B where it lies, whatever its pixels are."""
+    """Whether the device has an image that is a view of A's or B's memory, with any size of pixel."""
     pixels = _extent(problem, name) * (2 if halves(problem, device) else 1)
     return device.images and pixels <= device.image_buffer_max
 
 
 def _extent(problem: Problem, name: str) -> int:
-    """Elements from the first of the memory to the last of A or B."""
+    """Elements from the start of the memory to the last of A or B."""
     return problem.layout[name].extent(operand_shapes(problem)[name])
 
 
 def image_limits(device: DeviceInfo) -> tuple[int, int]:
-    """Width and height of the largest image whose pixels have 16 bytes."""
+    """Width and height of the largest image with pixels of 16 bytes."""
     width, height = device.image_2d_max
     return min(width, device.image_row_max // 16) if device.image_row_max else width, height
 
 
 def copied(problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary]:
-    """The launch that copies A or B to an image, whose rows have neighbours across k, as many as a pixel of 16 bytes, for every step of k.
+    """The launch that copies A or B to an image: each row holds, for every step of k, a pixel of 16 bytes with neighbours across k.
 
-    Raises ArgumentError where the device has no image so large.
+    Raises ArgumentError if the device has no image of that size.
     """
     pixel, k, across = 16 // problem.itemsize, problem.sizes["k"], problem.sizes["m" if name == "a" else "n"]
     height = -(-across // pixel)
@@ -59,9 +61,9 @@ def copied(problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Tem
 
 
 def pixel_elements(problem: Problem, name: str, tile: tuple[int, int] | None, unit: int) -> int:
-    """Elements in a pixel of an image that shows A or B: 16 bytes where those are neighbours that the kernel wants together, else 1.
+    """Elements in a pixel of a view of A or B: 16 bytes if these are neighbours that the kernel uses together, otherwise one element.
 
-    ``tile``: steps of k and neighbours across it that go to local memory together; without, a work-item reads ``unit`` neighbours.
+    ``tile``: steps of k and neighbours across k that go to local memory together; without a tile, a work-item reads ``unit`` neighbours.
     """
     whole = 16 // problem.itemsize
     if tile is not None:
@@ -73,9 +75,9 @@ def pixel_elements(problem: Problem, name: str, tile: tuple[int, int] | None, un
 
 
 def shown(problem: Problem, name: str, device: DeviceInfo, elements: int) -> tuple[Arg, ...]:
-    """A or B as an image that shows it where it lies, ``elements`` to a pixel, with its offset and its row stride.
+    """A or B as an image that is a view of its memory, with ``elements`` in a pixel; then its offset and its row stride.
 
-    Raises ArgumentError where the device has no such image.
+    Raises ArgumentError if the device has no such image.
     """
     channels, extent = elements * problem.itemsize // 4, _extent(problem, name)
     if elements == 1 and halves(problem, device):
@@ -89,10 +91,10 @@ def shown(problem: Problem, name: str, device: DeviceInfo, elements: int) -> tup
 
 
 def halves(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether an element is two pixels: a float64 where no images of two channels are certain to be there."""
+    """Whether an element takes two pixels: float64 on devices that may lack images of two channels."""
     return problem.itemsize == 8 and not device.nvidia
 
 
 def _channel(problem: Problem) -> str:
-    """The type of a channel: no image has float64."""
+    """The type of a channel; float64 is read as uint32, since no image has float64."""
     return "float32" if problem.dtype == "float32" else "uint32"

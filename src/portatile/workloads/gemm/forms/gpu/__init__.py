@@ -1,4 +1,4 @@
-"""The gpu form: tiles of both operands flow through stages of local memory, on vectors or on matrix units."""
+"""The gpu form: tiles of both operands pass through a pipeline of stages in local memory, for plain multiply-adds or matrix units."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ __all__ = ["form"]
 
 
 def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """``plain_a``, ``plain_b``: whether the operand is copied in vectors as it lies, so that packing cannot help; ``turnable_a``,
-    ``turnable_b``: whether TURN applies to it; ``paired_a``, ``paired_b``, ``paired_along_a``, ``paired_along_b``: whether PAIRS applies to
-    it as it lies, or with k fast under KEEP; ``shifts_a``, ``shifts_b``: whether SHIFT does; ``matrix_units``, ``small_units`` for float64:
-    of 16 x 8, of 8 x 8.
+    """Facts for the rules of the gpu form. Of A and B (suffix ``_a``, ``_b``):
+
+    - ``plain``: the operand can be copied in vectors without a change of order, so that packing cannot help.
+    - ``turnable``: TURN applies. ``shifts``: SHIFT applies.
+    - ``paired``: PAIRS applies with k slow; ``paired_along``: it applies with k fast, under KEEP.
+
+    Of the device: ``matrix_units`` (float64 instructions of 16 x 8), ``small_units`` (of 8 x 8).
     """
     facts: dict[str, Value] = {
         "joins": joins(device),

@@ -1,6 +1,6 @@
-{# The end of gpu.cl where the groups of a cluster share a tile's k: each leaves its sums in its own local memory and then adds up, and
-   stores, a share of the tile, of which it reads every group's part in order. With JOIN several clusters share the tile's k: of each share
-   the group that is done last adds up what all clusters' left in `planes`, where work-items have their sums as vectors beside each other. #}
+{# The end of gpu.cl if the work-groups of a cluster share a tile's k. Each leaves its sums in its own local memory; then each adds up, in
+   order, a share of the tile from all of them, and stores it. With JOIN several clusters share the tile's k: each leaves its sums in
+   `planes`, and of each share the work-group that finishes last adds up what all clusters left there. #}
 {% from "cluster.cl" import sum_of_cluster, wait_for_cluster %}
 {% from "join.cl" import last %}
 {% from "slots.cl" import store_slot with context %}
@@ -36,7 +36,7 @@
 {% else %}
 {{ store_slot("slot", "total") }}    }
 {% endif %}
-    // the others' local memory stays until all have read it
+    // no work-group may end while others still read its local memory
     {{ wait_for_cluster() }}
 {% if JOIN %}
 {{ last("tiles", "is_last") }}

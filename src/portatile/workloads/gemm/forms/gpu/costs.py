@@ -1,4 +1,4 @@
-"""The constants of the estimate, and where they come from: a file for each architecture in ``models``, and what the user calibrated."""
+"""The constants of the estimate, and where they come from: a file in ``models`` for each architecture, or the user's own calibration."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class Costs:
 
     Microseconds:
 
-    - ``launch``: one launch. ``pack``, ``add``: a launch more that packs an operand, that adds the sums of a split k.
-    - ``fill``: until a round of groups multiplies. ``wait``: for a stage from memory.
-    - ``drain``: for each kilobyte of a tile that is stored while no other group multiplies.
-    - ``arrive``: until a tile's last group knows that it is the last. ``gather``: until a cluster's groups have met.
-    - ``exchange`` (1e-5 microseconds): for each element of C in each part of a group.
+    - ``launch``: one launch. ``pack``, ``add``: a further launch that packs operands, or adds the sums of a split k.
+    - ``fill``: before a round of work-groups multiplies. ``wait``: for a stage from memory.
+    - ``drain``: for each kilobyte of a tile that is stored while no other work-group multiplies.
+    - ``arrive``: before a tile's last work-group knows that it is the last. ``gather``: before the work-groups of a cluster have met.
+    - ``exchange`` (1e-5 microseconds): for each element of C in each part of a work-group.
 
-    Megabytes a microsecond: ``packed``, ``added``, ``cached``, ``read`` and ``stored`` by the whole device. By one group: ``first``, of the
-    stages before it multiplies, ``alone``, of sums that the last one of four warps adds, ``gathered``, of those of a cluster.
+    Megabytes per microsecond. Of the whole device: ``packed``, ``added``, ``cached``, ``read`` and ``stored``. Of one work-group: ``first``
+    (the stages before it multiplies), ``alone`` (sums that the last one adds, for four warps), ``gathered`` (sums of a cluster).
 
-    Multiply-adds that take as long as one element more: ``columns``, ``elements``, ``dots``, ``shifted`` and ``mirrored`` for one that is
-    copied in that way (see ``variants``), ``torn`` for one of rows that begin in the middle of what memory reads together. ``held`` is
-    the part of this that remains where elements go through registers.
+    Multiply-adds that take as long as one further element: ``columns``, ``elements``, ``dots``, ``shifted`` and ``mirrored`` for an element
+    that is copied in that way (see ``variants``), ``torn`` for one of a row that begins in the middle of a memory sector. ``held``: the
+    share of this that remains if elements go through registers.
 
-    Factors: ``transposed`` and ``kept`` of the multiply-adds' time; ``ragged`` of the time to store C where its rows are not aligned.
+    Factors: ``transposed`` and ``kept`` of the time of multiply-adds; ``ragged`` of the time to store C if its rows are not aligned.
 
     - ``warps``: the number of resident warps with which half the rate is reached.
-    - ``products``: multiply-adds a microsecond that a multiprocessor's units can do, which follow from its clock. ``rates``: the part of
-      this that each of the tiles reaches which ``tiles.tiles`` gives.
+    - ``products``: multiply-adds per microsecond that a multiprocessor's units can do, which follow from its clock. ``rates``: the share of
+      this that each of the candidate ``tiles.tiles`` reaches.
     """
 
     launch: float
@@ -77,21 +77,20 @@ class Costs:
     mirrored: float = 24.0
 
     def filled(self, across: Any, steps: Any, itemsize: int) -> Any:
-        """Microseconds until groups multiply whose tiles have so many rows and columns together, and so many steps of k before that."""
+        """Microseconds before work-groups multiply: tiles with ``across`` rows and columns together first load ``steps`` of k."""
         return self.fill + 1e-6 * across * steps * itemsize / self.first
 
 
 NAMES = tuple(field.name for field in fields(Costs) if field.name not in ("rates", "products"))
-"""The constants that a fit finds beside the rates."""
+"""The constants that a fit determines beside the rates."""
 
 
 @dataclass(frozen=True)
 class Model:
     """The content of a file of constants.
 
-    ``device``: the one that was timed, at ``clock_mhz``; ``lanes``: multiply-adds of a multiprocessor in a cycle. ``made``: by the
-    compiler's language the command, the commit, the file of timings and its SHA-256. ``costs``: by language and by element type, as
-    ``Costs`` has them.
+    ``device`` was timed at ``clock_mhz``; ``lanes``: multiply-adds of a multiprocessor in a cycle. ``made``: for each compiler's language
+    the command, the commit, the file of timings and its SHA-256. ``costs``: the fields of ``Costs`` by language and element type.
     """
 
     architecture: str
@@ -102,7 +101,7 @@ class Model:
     costs: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
     def of(self, language: str, dtype: str) -> Costs | None:
-        """The constants for a compiler and an element type, of another compiler where there are none; None without any."""
+        """The constants for a compiler and an element type, or those of another compiler if it has none; None if there are none at all."""
         found = self.costs.get(language, {}).get(dtype) or next((by[dtype] for by in self.costs.values() if dtype in by), None)
         if found is None:
             return None
@@ -110,7 +109,7 @@ class Model:
         return Costs(**{name: float(found[name]) for name in NAMES if name in found}, rates=rates, products=self.lanes * self.clock_mhz)
 
     def holding(self, language: str, dtype: str, costs: Costs) -> Model:
-        """The model with these constants, rounded to three digits."""
+        """The model with these constants, rounded to three digits, in place of its own."""
         values = {name: float(f"{getattr(costs, name):.3g}") for name in NAMES}
         entry = {**values, "rates": [float(f"{rate:.3g}") for rate in costs.rates]}
         return Model(
@@ -139,7 +138,7 @@ def read(path: Path) -> Model:
 
 
 def forget() -> None:
-    """Have files read again, after one was written."""
+    """Forget what was read, after a file was written."""
     _known.cache_clear()
 
 
@@ -152,7 +151,7 @@ def _known(name: str, architecture: str, language: str, dtype: str, folder: Path
 
 
 def _apart(one: str, other: str) -> tuple[int, str]:
-    """The distance of two architectures by their numbers."""
+    """The distance between two architectures, by their numbers."""
     numbers = [int(found.group()) if (found := re.search(r"\d+", text)) else 0 for text in (one, other)]
     return abs(numbers[0] - numbers[1]), one
 

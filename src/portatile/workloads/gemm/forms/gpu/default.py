@@ -1,4 +1,4 @@
-"""The default of the gpu form: by the estimate where its constants are known, else the largest tile that fills a device."""
+"""The default of the gpu form: chosen by the estimate if its constants are known, otherwise the largest tile that fills the device."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from portatile.workloads.gemm.reals import for_units, in_place, parted, plain, t
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.waste import waste
 
-_ESTIMATED_LOSS = 1.03  # the default's time over the best one's, where it comes from an estimate that was fitted to such a device
-_WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
-_TAIL_PAYS = 0.015  # of the time: what a tail has to save for its two launches
-_LONG = 1024  # steps of k from which float32 takes the largest tile for whole waves of it: up to 12 % faster on an H200
-_EVEN = 0.95  # of a last wave of groups: as good as full
-_LARGE, _MANY = 2.5, 1.2  # waves from which the largest tile of float32 and of float64 is taken
+_ESTIMATED_LOSS = 1.03  # the loss (default over best time) if an estimate that was fitted to such a device chooses the default
+_WORTH_PACKING = 5e8  # multiply-adds from which a packing launch costs less than copying element by element
+_TAIL_PAYS = 0.015  # the share of the time that a tail must save, to be worth its second launch
+_LONG = 1024  # steps of k from which whole waves of the largest float32 tile are preferred: up to 12 % faster on an H200
+_EVEN = 0.95  # a last wave this full counts as full
+_LARGE, _MANY = 2.5, 1.2  # waves from which the largest tile is taken, for float32 and for float64
 _SHORT = 128  # steps of k up to which storing C takes longer than computing it
-_JOINED = 1 << 18  # bytes of a tile's sums up to which its last group adds them sooner than a second launch begins
-_DEEP = 16  # groups that share one tile's k from which there is nothing but k to share
-_STREAMED = 3.0  # what copying the operands of a tile costs, beside 1 for multiplying them, times the perimeter over the area
-_BANDED = 1024  # tiles from which one operand is larger than the last cache, and neighbouring groups had better share both
-_BETTER = 0.95  # of the cost of a larger tile: what a smaller one must come down to
-_MIRRORED = 256  # order up to which a product reads a triangle itself, where no estimate tells: of stacks
-_EXPANDED = 0.9  # microseconds to expand a megabyte of symmetric matrices
-_LARGE_EXPANDED = 3.0, 0.55  # those that a large one takes, and those for each megabyte of it
-_FILLED = 0.6  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
+_JOINED = 1 << 18  # bytes of a tile's partial sums up to which its last work-group adds them before a second launch would begin
+_DEEP = 16  # split k from which C has so few tiles that only k is left to divide
+_STREAMED = 3.0  # the cost of copying a tile's operands, times (1 / rows + 1 / columns); multiplying them costs 1
+_BANDED = 1024  # tiles from which an operand exceeds the last-level cache, so that neighbouring work-groups should share both
+_BETTER = 0.95  # a smaller tile must cost less than this share of the larger one's cost
+_MIRRORED = 256  # without an estimate: the order up to which products of a stack read a symmetric triangle themselves
+_EXPANDED = 0.9  # microseconds to expand one megabyte of symmetric matrices
+_LARGE_EXPANDED = 3.0, 0.55  # the same for one large matrix: microseconds at least, and for each megabyte
+_FILLED = 0.6  # the share of its tiles that a problem of a batch must fill; there are work-groups enough, so smaller tiles cost nothing
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
-    """The point for a GPU whose asynchronous copies the text uses; None for other devices, and for those that have no such groups."""
+    """The point for an NVIDIA GPU, whose asynchronous copies the text uses; None for other devices, or if the work-group does not fit."""
     if not device.nvidia:
         return None
     found = _nvidia(problem, device, batch)
@@ -45,7 +45,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
 
 
 def alone(problem: Problem, device: DeviceInfo, structure: Structure = PLAIN) -> Gpu:
-    """The point for a product in one launch beside packing, which may skip a triangle, about half of it."""
+    """The point for a product in one launch (besides packing) that may skip a triangle, about half of the work."""
     found = None if structure.zeros else _nvidia(problem, device, 1)
     if found is not None and _single(found):
         return found
@@ -58,7 +58,7 @@ def alone(problem: Problem, device: DeviceInfo, structure: Structure = PLAIN) ->
 
 
 def in_stacks(problem: Problem, device: DeviceInfo, structure: Structure) -> Gpu:
-    """The point for a stack of small products on NVIDIA's GPUs, in one launch."""
+    """The point for a stack of small products in one launch, on NVIDIA's GPUs."""
     if (structure.count == 1 and not structure.mirrored) or not _reals_estimated(problem, device):
         return _nvidia(problem, device, structure.count)
     found = ranking.fastest(problem, device, local_limit(device), structure, alone=True)
@@ -66,8 +66,8 @@ def in_stacks(problem: Problem, device: DeviceInfo, structure: Structure) -> Gpu
 
 
 def reads_triangle(problem: Problem, device: DeviceInfo, count: int, operand: str) -> bool:
-    """Whether ``count`` products are estimated to be faster that read the one stored triangle of a symmetric A or B than those of matrices
-    that are expanded before.
+    """Whether ``count`` products that read the one stored triangle of a symmetric A or B themselves are estimated to be faster than
+    products of matrices that a launch expands first.
     """
     order = problem.sizes["k"]
     known = costs.known(device, problem.dtype) if _reals_estimated(problem, device) else None
@@ -86,12 +86,12 @@ def reads_triangle(problem: Problem, device: DeviceInfo, count: int, operand: st
 
 
 def _single(point: Gpu) -> bool:
-    """Whether no second launch follows."""
+    """Whether the product needs no second launch."""
     return not point.TAIL and (point.SPLIT_K == 1 or point.JOIN or point.CLUSTER > 1)
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu]:
-    """Points that the estimate ranks high, of many kinds."""
+    """Points that the estimate ranks high, of many different kinds."""
     known = costs.known(device, problem.dtype) if _estimated(problem, device) and not for_units(problem) else None
     if known is None:
         return
@@ -99,20 +99,20 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu
 
 
 def expected(problem: Problem, device: DeviceInfo) -> float | None:
-    """Microseconds that the estimate expects of the fastest point; None where it does not know the device's units."""
+    """The least estimate of all points, in microseconds; None if the estimate's constants do not cover the device's units."""
     known = costs.known(device, problem.dtype) if _reals_estimated(problem, device) else None
     took = None if known is None else ranking.candidates(problem, device, local_limit(device), known).took
     return None if took is None or not len(took) else float(took.min())
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:
-    """Little where the default comes from an estimate that was fitted to timings of such a device."""
+    """Close to 1 if an estimate that was fitted to timings of such a device chooses the default."""
     return _ESTIMATED_LOSS if _estimated(problem, device) else UNKNOWN_LOSS
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
-    """The fastest point by ``estimate`` if that knows the device's units. For other devices the largest tile that fills the device, or a
-    smaller one that wastes much less of it; the smallest may also split k.
+    """The point with the least estimate if there are constants for the device's units. For other devices the largest tile that fills the
+    device, or a smaller one that wastes much less; the smallest tile may also split k.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     if _reals_estimated(problem, device) and not _whole_waves(problem, device, batch):
@@ -133,10 +133,10 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
     for fill, point in ladder:
         if blocks > 2 * device.compute_units and point.KG > 1:
             if chosen is not None:
-                break  # there is enough to do without sharing the k of a group
+                break  # there are tiles enough: no need to divide the k of a stage
             point = replace(point, KG=1)
         tiles = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
-        if batch > 1 and point.MMA and point.KB == 32:  # problems of a batch are short, and the place of each takes registers too
+        if batch > 1 and point.MMA and point.KB == 32:  # problems of a batch are short, and addressing each takes further registers
             point = replace(point, KB=16, UNROLL=16, STAGES=4, DOUBLE=1)
         if batch > 1 and fill > 0 and m * n < _FILLED * tiles * point.rows * point.columns:
             continue
@@ -163,18 +163,20 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
 
 
 def _estimated(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether ``estimate`` knows the units that compute the problem."""
+    """Whether the estimate covers the problem and the units that compute it."""
     return plain(problem) and _reals_estimated(problem, device)
 
 
 def _reals_estimated(problem: Problem, device: DeviceInfo) -> bool:
-    """The same of products of float32 and float64, and of those that stand for complex ones."""
+    """As ``_estimated``, and also for the products of real numbers that compute complex ones."""
     known_types = plain(problem) or types_of(problem).complex
     return device.nvidia and known_types and (problem.dtype == "float32" or matrix_units(device))
 
 
 def _whole_waves(problem: Problem, device: DeviceInfo, batch: int) -> bool:
-    """Whether the largest tile of float32 has long sums and whole waves: what its copies spare then decides, which no estimate knows."""
+    """Whether C consists of whole waves of the largest float32 tile, with long sums. Its fewer copies then decide, which no estimate
+    captures.
+    """
     m, n, k = (problem.sizes[s] for s in "mnk")
     tiles = batch * ceil_div(m, 256) * ceil_div(n, 128)
     return (
@@ -186,13 +188,13 @@ def _whole_waves(problem: Problem, device: DeviceInfo, batch: int) -> bool:
 
 
 def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
-    """Time in the units of a device that does nothing in vain: the tile's waste, and its copies."""
+    """The time over that of a device without any waste: the tile's waste, times the cost of its copies."""
     return waste(problem, point, device, batch) * (1 + _STREAMED * (1 / point.rows + 1 / point.columns))
 
 
 def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu:
-    """The point with the best way for each operand: as it lies where it can be copied in vectors, else packed where that pays,
-    else transposed on the way.
+    """The point with the best staging of each operand: copied in vectors without a change of order if possible, else packed if that pays,
+    else transposed on the way to local memory.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     along = {name: takes_vectors_along_k(problem, name) for name in "ab"}
@@ -221,7 +223,7 @@ def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu
 
 
 def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Gpu], ...]:
-    """Tiles, each with the groups per multiprocessor from which it is the best; the two compilers prefer different ones."""
+    """Tiles from large to small, each with the work-groups per multiprocessor from which it is best; NVRTC and OpenCL's compiler differ."""
     m, n = problem.sizes["m"], problem.sizes["n"]
     small = (
         (1.0, replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4, double=1), KG=2)),
@@ -251,7 +253,7 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Gpu], .
 
 
 def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
-    """Tiles for matrix instructions; rows and columns change places where that spares moves between registers."""
+    """Tiles for matrix instructions; rows and columns change places if that avoids moves between registers."""
     k = problem.sizes["k"]
     written = not k_fast(problem, "a") and k_fast(problem, "b")
 
@@ -271,18 +273,18 @@ def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
 
 
 def _banded(problem: Problem) -> bool:
-    """Whether so many tiles wait that neighbouring groups had better cover bands of them."""
+    """Whether C has so many tiles that neighbouring work-groups had better cover bands of them."""
     return ceil_div(problem.sizes["m"], 128) * ceil_div(problem.sizes["n"], 128) >= _BANDED
 
 
 def _deep(point: Gpu) -> Gpu:
-    """The smallest tile for sums so long that many groups share them: more steps of k at a time."""
+    """The smallest tile, for sums so long that many work-groups share them: with more steps of k in a stage."""
     if point.MMA:
         return replace(matrix((2, 2), (1, 1), 32, 3), DOUBLE=2, MMA_SHAPE=point.MMA_SHAPE)
     return replace(point, KB=32, UNROLL=32, STAGES=2, KG=4) if point.VL == 4 and point.KG == 2 else point
 
 
 def _split(groups: int, k: int, device: DeviceInfo, most: int) -> int:
-    """Groups that share the k of a tile: at most ``most`` for each multiprocessor, and at least 256 steps for each group."""
+    """The split of k: at most ``most`` work-groups for each multiprocessor, and at least 256 steps of k for each work-group."""
     fitting = [split for split in (2, 4, 8, 16, 32, 64) if groups * split <= most * device.compute_units and 256 * split <= k]
     return max(fitting, default=1)

@@ -1,4 +1,4 @@
-{# The tile of a group where C is the sum of a product and its transpose: those beside the diagonal first, which need both products, and then
+{# The tile of a work-group if C is the sum of a product and its transpose: first the tiles off the diagonal, which need both products, then
    those on it, which take half as long. They are numbered as in quarters.cl. #}
     const int across = (m - 1) / {{ bm }} + 1, beside = across * (across - 1) / 2;
 {% set number = "(group < beside ? group : 0)" %}

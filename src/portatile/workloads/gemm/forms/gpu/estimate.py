@@ -1,6 +1,6 @@
-"""An estimate of tiled configurations' times on an NVIDIA GPU, so that shapes nobody has measured get a good one.
+"""An estimate of tiled configurations' times on an NVIDIA GPU, so that shapes that were never measured get a good configuration.
 
-A sum of what was seen to cost time: launches, rounds of groups that fill and drain, multiply-adds at the rate that the resident warps
+It is a sum of observed costs: launches, rounds of work-groups that fill and drain, multiply-adds at the rate that the resident warps
 reach, copies that are not whole vectors, memory. The constants are fitted to timings of an H200 (docs/internals/gemm-choice.md), in
 microseconds at its clock; on another GPU the order of the candidates is what counts.
 """
@@ -22,24 +22,24 @@ from portatile.workloads.gemm.forms.gpu.variants import WAYS, Bools, Floats, Int
 from portatile.workloads.gemm.reals import parted, plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
-_BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
+_BUSY = 16  # warps on a multiprocessor for which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
-_WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
-_JOINED = 4  # warps of a tile's last group, of which ``Costs.alone`` tells
+_WORTH_PACKING = 5e7  # multiply-adds below which packing is not considered
+_JOINED = 4  # warps of a tile's last work-group for which ``Costs.alone`` is given
 _PRICED = ("dots", "columns", "elements", "shifted", "mirrored")  # ways with a cost for each element
-_VECTOR, _SECTOR = 16, 32  # bytes of a vector, and those that memory reads together
+_VECTOR, _SECTOR = 16, 32  # bytes of a vector, and of a memory sector
 _TOGETHER, _COPIED = 0.5, 2.0  # of triangles: how much of a last round shares few multiprocessors; copies over multiply-adds, times a side
-_LONG_PART = 512  # steps of k beside which it takes no time to begin a group
+_LONG_PART = 512  # steps of k beside which starting a work-group takes no time
 _DRAWN, _LONG = 8.0, 2e10  # the same on matrix units from so many multiply-adds on, where copies draw power that multiply-adds would use
 
 
 @dataclass(frozen=True)
 class Structure:
-    """What the estimate knows of a product beside its operands.
+    """Properties of a product beside its operands that the estimate considers.
 
-    ``zeros``: the operand of which a triangle is zero, or c, of which one is not wanted: it is left out as far as tiles go (see
-    ``plan.Triangle``). ``mirrored``: the operand, if any, that is symmetric, with one triangle stored. ``same``: op(B) is op(A) transposed.
-    ``count``: one of a stack of so many products.
+    ``zeros``: the operand with a triangle of zeros, or "c" if a triangle of C is not wanted; whole tiles of it are skipped (see
+    ``extras.Triangle``). ``mirrored``: the symmetric operand with one stored triangle, if any. ``same``: op(B) is op(A) transposed.
+    ``count``: the number of products in the stack.
     """
 
     zeros: str = ""
@@ -54,10 +54,9 @@ PLAIN = Structure()
 
 @dataclass(frozen=True)
 class ProblemShape:
-    """The sizes of a problem, or of many as columns, and how many multiprocessors there are.
+    """The sizes of a problem, or of many problems as columns, and the number of multiprocessors.
 
-    ``ragged``: rows of C are not aligned to vectors. ``torn``: rows of A, of B begin in the middle of what memory reads together. Square
-    tiles have one set of panels where op(B) is the ``same`` as op(A) transposed.
+    ``ragged``: rows of C are not aligned for vectors. ``torn``: rows of A, or of B, begin in the middle of a memory sector.
     """
 
     m: int | Ints
@@ -72,7 +71,7 @@ class ProblemShape:
 
 
 COLUMNS = ("m", "n", "k", "units", "ragged", "torn_a", "torn_b")
-"""The columns in which problems of one element type differ."""
+"""The fields that differ between problems of one element type."""
 
 
 def shape_of(problem: Problem, device: DeviceInfo, structure: Structure = PLAIN) -> ProblemShape:
@@ -85,8 +84,8 @@ def shape_of(problem: Problem, device: DeviceInfo, structure: Structure = PLAIN)
 
 
 def kind_of(problem: Problem, device: DeviceInfo, limit: int, mirrored: str = "") -> ProblemKind:
-    """How a problem's operands lie, and what its device can do; ``limit``: bytes of a group's local memory. ``mirrored``: the operand, if
-    any, that is symmetric, with one triangle stored.
+    """How a problem's operands are stored, and what its device can do. ``limit``: bytes of a work-group's local memory. ``mirrored``: the
+    symmetric operand with one stored triangle, if any.
     """
     whole = tuple(
         name == mirrored or takes_vectors(problem, name) or takes_vectors_along_k(problem, name) or parted(problem, name) for name in "ab"
@@ -125,7 +124,7 @@ def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats
     wait = costs.wait * chunk / v.deep / np.maximum(v.stages - 1, 1)
 
     def busy(count: Ints) -> Floats:
-        """A round of ``count`` groups on a multiprocessor."""
+        """Microseconds of a round of ``count`` work-groups on a multiprocessor."""
         many = np.maximum(count, 1)
         reached = many * v.warps / (many * v.warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
         return np.where(count > 0, ((count * work / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT), 0.0)
@@ -158,7 +157,7 @@ def microseconds(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats
 
 
 def wanted(shape: ProblemShape, rows: Ints, columns: Ints) -> Ints:
-    """The tiles of C that are computed, for tiles of each size, of all problems."""
+    """The number of tiles of C that are computed in all problems, for each size of tile."""
     if shape.structure.zeros != "c":
         return shape.structure.count * _ceil(shape.m, rows) * _ceil(shape.n, columns)
     known = {side: count(int(shape.m), "above", *side) for side in set(zip(rows.tolist(), columns.tolist(), strict=True))}
@@ -183,13 +182,13 @@ def _steps(shape: ProblemShape, chunk: Ints, parts: Ints) -> Ints:
 
 
 def _slower(v: VariantColumns, costs: Costs) -> Floats:
-    """The factor of the multiply-adds by the ways of both operands."""
+    """The factor by which the staging of both operands slows the multiply-adds."""
     by_way = np.array([{"kept": costs.kept, "transposed": costs.transposed}.get(name, 1.0) for name in WAYS])
     return np.asarray(by_way[v.ways_a] * by_way[v.ways_b])
 
 
 def _copies(shape: ProblemShape, v: VariantColumns, costs: Costs) -> Floats:
-    """Multiply-adds in whose time one step of k comes to local memory, where that is not by whole vectors of whole sectors."""
+    """The cost of copying one step of k to local memory beyond whole vectors of whole sectors, in multiply-adds."""
     by_way = np.array([getattr(costs, name) if name in _PRICED else 0.0 for name in WAYS])
     whole = np.array([costs.torn if name in ("free", "kept", "transposed") else 0.0 for name in WAYS])
     held_a, held_b = (np.where(held, costs.held, 1.0) for held in (v.held_a, v.held_b))

@@ -1,5 +1,5 @@
-{# Before gpu.cl stores what matrix instructions left: two columns of each lane's four change places with its neighbour's. #}
-    // neighbouring lanes exchange halves of their four columns, so that two of them store 32 bytes that lie together
+{# Before gpu.cl stores the sums of matrix instructions, neighbouring lanes exchange two of their four columns. #}
+    // so that two neighbouring lanes store 32 contiguous bytes
     const int odd = lane % 2;
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r)

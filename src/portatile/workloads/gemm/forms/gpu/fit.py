@@ -1,7 +1,7 @@
-"""Fits the estimate's constants to timings: least squares of logarithms by Levenberg and Marquardt's method, and how good choices are.
+"""Fits the estimate's constants to timings, by least squares of logarithms (Levenberg-Marquardt), and judges the choices that result.
 
-Residuals beyond ``_SOFT`` count by their size, not by its square (the soft L1 loss), so that a configuration which the estimate cannot
-describe does not bend the rest. Every constant is held a little to where it began: what no timing depends on stays there.
+Residuals beyond ``_SOFT`` count linearly, not by their squares (the soft L1 loss), so that configurations which the estimate cannot
+describe do not distort the rest. Every constant is tied weakly to its start, so that one on which no timing depends stays there.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from portatile.workloads.gemm.forms.gpu.costs import NAMES, Costs
 from portatile.workloads.gemm.forms.gpu.estimate import microseconds
 from portatile.workloads.gemm.forms.gpu.timings import TimedCase, joined
 
-_HELD = 0.1, 0.15  # how much a factor e of a cost, of a rate away from its start weighs beside a misjudged timing
-_POWER = 2.0  # a timing weighs the best one's share of it to this power: what is slow need not be judged well
-_SOFT = 0.1  # of a logarithm
+_HELD = 0.1, 0.15  # the weight of a cost, and of a rate, that is a factor e away from its start
+_POWER = 2.0  # the weight of a timing is (best / timing) to this power: slow configurations need not be judged well
+_SOFT = 0.1  # the residual, a difference of logarithms, from which the loss is linear
 _ROUNDS = 20
-_STEP = 1e-4  # of a logarithm, for differences
-_ENOUGH = 1e-4  # of the loss: a round that gains less is the last
+_STEP = 1e-4  # the step in a logarithm for difference quotients
+_ENOUGH = 1e-4  # a round that reduces the loss by a smaller share is the last
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The quality of an estimate's choices among timed configurations: the best one's time over the chosen one's, over shapes."""
+    """The quality of an estimate's choices among timed configurations: the best time over the chosen one's, for each shape."""
 
     shapes: int
     mean: float
@@ -38,7 +38,9 @@ class Judgement:
 
 
 def fit(timed: Sequence[TimedCase], start: Costs, advance: Callable[[], None] = lambda: None) -> Costs:
-    """The constants with the least weighted loss, from ``start`` on; ``advance`` hears of each round, of ``_ROUNDS`` at most."""
+    """The constants with the least weighted loss, starting from ``start``; ``advance`` is called in each round,
+    ``_ROUNDS`` times at most.
+    """
     shape, columns = joined(timed)
     weights = np.concatenate([(case.best / case.took) ** _POWER for case in timed])
     took = np.log(np.concatenate([case.took for case in timed]))
@@ -75,13 +77,13 @@ def fit(timed: Sequence[TimedCase], start: Costs, advance: Callable[[], None] = 
 
 
 def judge(timed: Sequence[TimedCase], costs: Costs) -> Judgement:
-    """The quality of the choices by ``costs`` for these shapes."""
+    """The quality of the choices that ``costs`` make for these shapes."""
     shares = [case.best / float(case.took[np.argmin(case.estimated(costs))]) for case in timed]
     return Judgement(len(shares), fmean(shares), min(shares)) if shares else Judgement(0, math.nan, math.nan)
 
 
 def held_out(timed: Sequence[TimedCase], start: Costs) -> Judgement:
-    """Judged on every shape by constants that were fitted to the shapes of the other half."""
+    """The quality of choices on held-out shapes: each half is judged with the constants that were fitted to the other half."""
     halves = timed[::2], timed[1::2]
     if not all(halves):
         return Judgement(0, math.nan, math.nan)

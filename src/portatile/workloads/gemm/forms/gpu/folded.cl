@@ -1,6 +1,6 @@
-{# Where C is the sum of a product and its transpose: of a tile on the diagonal there is one product, to which its own transpose is added by
-   way of local memory. Blocks within a row are exchanged there, so that rows and columns spread over the banks. Of complex elements the
-   sums of (j, i) are those of (i, j) with rows and columns of elements exchanged, and, where C is Hermitian, of their parts, which
+{# C is the sum of a product and its transpose: for a tile on the diagonal only one product was computed, to which its own transpose is
+   added through local memory. There, blocks within a row are swizzled against bank conflicts. For complex elements the sums of (j, i) are
+   those of (i, j) with rows and columns of elements exchanged; if C is Hermitian, also with rows and columns of their parts, which
    conjugates them. #}
 {% set row, column = ("(j & -2 | i & 1)", "(i & -2 | j & 1)") if COMPLEX and not hermitian else ("j", "i") %}
     if (row0 == col0) {

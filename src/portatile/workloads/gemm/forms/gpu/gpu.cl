@@ -1,6 +1,7 @@
 {#
-   The tile of C of a work-group, here TRR = 2, TCR = 2: as in generic.cl blocks of (TBR TR) x (TBC TC), TR x TC of each to a work-item, but
-   a warp of 32 has a patch of 32 / LANES rows and LANES columns of work-items, so that few rows of the tiles serve all of its loads.
+   The tile of C of a work-group, here with TRR = 2 and TCR = 2: blocks of (TBR TR) x (TBC TC), of each of which a work-item has TR x TC, as
+   in generic.cl. But a warp of 32 work-items is a patch of 32 / LANES rows and LANES columns, so that all its loads touch few rows of the
+   tiles.
 
         B's tiles in local memory    [STAGES][KB][bn]:  |stage 0|stage 1|stage 2|   filled by asynchronous copies,
         A's tiles beside them        [STAGES][KB][bm]   STAGES - 1 ahead of the one that is multiplied
@@ -14,42 +15,42 @@
        TR    | warp 0 | warp 1 | warp 0 | warp 1 |    a[TRR TR] and b[TCR TC] of a step of k, twice with DOUBLE
        TRR   +--------+--------+--------+--------+
              | warp 2 | warp 3 | warp 2 | warp 3 |    KG such teams of warps share a stage: part p has steps
-             +--------+--------+--------+--------+    p KB / KG .. (p + 1) KB / KG of it
+             +--------+--------+--------+--------+    p KB / KG .. (p + 1) KB / KG of the stage
 
-   With MMA a warp multiplies squares of 16 x 16; of each, lane 4 g + t (or with eight LANES the same with rows and columns exchanged) holds
+   With MMA a warp multiplies squares of 16 x 16. Of each, lane 4 g + t (with eight LANES the same with rows and columns exchanged) holds
 
              4t 4t+1 4t+2 4t+3
         2g    c   c    c    c        C: two rows of four columns
         2g+1  c   c    c    c        A: rows 2g, 2g + 1 of steps 2t, 2t + 1; B: the same steps of columns 2g, 2g + 1
 #}
-// GEMM for GPUs: tiles of both operands flow through STAGES of local memory by asynchronous copies, each work-item keeps a
-// register tile and, with DOUBLE, loads the next operands from local memory while it multiplies the current ones.
+// GEMM for GPUs: asynchronous copies bring tiles of both operands to a pipeline of STAGES in local memory; each work-item keeps a register
+// tile and, with DOUBLE, loads the next operands from local memory while it multiplies the current ones (double buffering).
 //
-// C = alpha op(A) op(B) + beta C, every operand row-major. A_FROM and B_FROM say where a tile comes from and how it lies in local
-// memory; tiles.cl fills it.
-// Group (x, y) owns tile x in the order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of
-// `c`. The KG parts of a group share the k of each stage and add their sums in the end, in order. A warp has LANES
-// work-items along columns. With MMA (float64 on NVIDIA) a warp multiplies 16 x 8 x 8 blocks: a work-item owns rows 2g, 2g + 1
-// and columns 4t .. 4t + 3 of every 16 x 16 block and brings steps 2t, 2t + 1 of k (g = lane / 4, t = lane % 4), so every operand load
-// is 16 bytes: two neighbours across k, or along it where the tile keeps k fast. With eight LANES rows and columns change places. The
-// instruction wants its A as pairs across k and its B as pairs along it: so loaded they need no moves between registers.
+// C = alpha op(A) op(B) + beta C, every operand row-major. A_FROM and B_FROM name the source of each tile, which determines its layout in
+// local memory; tiles.cl fills it.
+// Work-group (x, y) computes tile x, in the order of RASTER, over `chunk` steps of k from start + y chunk on; with SPLIT it stores bare
+// sums to plane y of `c`. The KG parts of a work-group divide the k of each stage, and add up their sums in the end, in order. LANES
+// work-items of a warp lie along columns. With MMA (float64 on NVIDIA) a warp multiplies 16 x 8 x 8 blocks: with g = lane / 4 and t = lane
+// % 4, a work-item owns rows 2g, 2g + 1 and columns 4t .. 4t + 3 of every 16 x 16 block, and loads steps 2t, 2t + 1 of k. So every load of
+// an operand is 16 bytes: two neighbours across k, or along it if the tile keeps k fast. With eight LANES rows and columns change places.
+// The instruction needs its A as pairs across k and its B as pairs along k; loaded in this way they need no moves between registers.
 {% if JOIN %}
-// With SPLIT the sums go here to `planes`, tile by tile, and the last group of a tile adds them up for C: see join.cl.
+// With SPLIT the sums go to `planes` here, tile by tile, and the last work-group of a tile adds them up for C: see join.cl.
 {% endif %}
 {% if MMA_SHAPE == "16x8x16" %}
-// Here it takes such a block and the one of the next eight steps, `far`, at once.
+// Each instruction of this shape multiplies such a block and that of the next eight steps, `far`.
 {% elif MMA_SHAPE != "16x8x8" %}
-// Here a block is {{ "2 instructions of 16 x 8 x 4" if MMA_SHAPE == "16x8x4" else "4 instructions of 8 x 8 x 4" }}.
+// Of this shape, a block takes {{ "2 instructions of 16 x 8 x 4" if MMA_SHAPE == "16x8x4" else "4 instructions of 8 x 8 x 4" }}.
 {% endif %}
 {% set rows = TRR * TR %}
 {% set cols = TCR * TC %}
 {% set bm = TBR * rows %}
 {% set bn = TBC * cols %}
-{# rows of a tile for each row of C, and columns for each column: a complex element is a square of reals #}
+{# rows (columns) of a tile for each row (column) of C: a complex element is a square of 2 x 2 reals #}
 {% set parts_c = 2 if COMPLEX else 1 %}
 {% set team = TBR * TBC %}
 {% set items = team * KG %}
-{# tiles whose rows lie along k, of reals and of complex elements; then a lane's two steps of k lie four apart #}
+{# sources whose tiles have rows along k, of reals and of complex elements; with the latter a lane's two steps of k lie four apart #}
 {% set lines = ("lines", "dots", "dot_pairs") %}
 {% set complex_lines = ("complexes", "mirrored") if MMA and COMPLEX else () %}
 {% set spread = A_FROM in complex_lines or B_FROM in complex_lines %}
@@ -58,38 +59,38 @@
 {% set halves = 2 if MMA_SHAPE == "16x8x16" else 1 %}
 {% set unit = 8 * halves if MMA else depth %}
 {% set steps = KB // KG // unit %}
-{# steps that are unrolled, and which of two sets of operands is the current one #}
+{# steps of k that are unrolled, and the indices of the current and of the next set of operands #}
 {% set turns = steps if UNROLL * KG >= KB else UNROLL // unit %}
 {% set now, later = ("step % 2", "(step + 1) % 2") if turns == steps else ("within % 2", "(within + 1) % 2") %}
 {% set vector = 16 // itemsize %}
 {% set lda_tile = bm + (PAD if A_FROM in ("columns", "complexes", "mirrored") else vector if A_FROM == "shifted" else 0) %}
 {% set ldb_tile = bn + (PAD if B_FROM in ("columns", "complexes", "mirrored") else vector if B_FROM == "shifted" else 0) %}
 {% set stage = KB * (lda_tile + ldb_tile) %}
-{# x is the operand that is taken some rows at a time, y the one that all of them meet; for matrix instructions, their A and B #}
+{# x is the operand of which a few rows are loaded at a time, y the one that all of them meet; for matrix instructions, A and B #}
 {% set flipped = MMA and LANES == 8 %}
 {% set x, y = ("b", "a") if flipped else ("a", "b") %}
 {% set from_of = {"a": A_FROM, "b": B_FROM} %}
 {% set shift_of = {"a": A_SHIFT, "b": B_SHIFT} if SHIFT else {} %}
 {% set pitch_of = {"a": lda_tile, "b": ldb_tile} %}
 {% set block_of = {"a": TR, "b": TC} %}
-{# from one block of a work-item to the next; with QUARTERS a warp's blocks lie in one quarter of the tile #}
+{# the distance between a work-item's blocks; with QUARTERS all blocks of a warp lie in one quarter of the tile #}
 {% set jump_of = {"a": TBR * TR // (2 if QUARTERS else 1), "b": TBC * TC // (2 if QUARTERS else 1)} %}
 {% set xs = cols if flipped else rows %}
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 or CLUSTER > 1 or DOUBLED else 0] | max %}
-{# whether C is stored by way of local memory, in rows of this pitch #}
+{# the row pitch in local memory if C is stored through it #}
 {% set row_pitch = bn + VL %}
-{# what is known to be zero, and left out as far as tiles go: "a above" has it above the diagonal of A, and so on; "c above" is not wanted #}
+{# ZEROS names the triangle that whole tiles skip: "a above" is zero above A's diagonal, and so on; "c above" is not wanted of C #}
 {% set triangle = ZEROS[:1] == "c" %}
 {% set vectors = C_VECTORS and not triangle %}
 {% set inside_first = triangle and C_VECTORS and not SPLIT and not STREAMED %}
 {% set through = PLAIN and not vectors and not JOIN and CLUSTER == 1 and not QUARTERS and TBR * TR * row_pitch <= space %}
 {% set wanted = {"c above": "col0 + %s <= row0 + %s", "c below": "col0 + %s >= row0 + %s"}.get(ZEROS, "") %}
-{# whether element (i, j) of the tile belongs to C, as a condition; empty where all are #}
+{# the condition under which element (i, j) of the tile belongs to C; empty if all do #}
 {% macro belongs(i, j) %}
 {{ "row0 + %s < m && col0 + %s < n" | format(i, j) if C_EDGE }}{{ " && " if C_EDGE and triangle }}{{ wanted | format(j, i) if triangle }}
 {%- endmacro %}
-{# what beta multiplies: C's old element at `to`, or with ADDED the vector of D at (i, j) of the tile #}
+{# what beta multiplies: the old element of C at `to`, or with ADDED the vector of D at (i, j) of the tile #}
 {% macro added(i, j, vector) %}
 {{ "*(__global const %s*)(d_at + (long)(%s) * ldd + %s)" % (vector, i, j) if ADDED else "*to" }}
 {%- endmacro %}
@@ -103,7 +104,7 @@
 {% endif %}
 {% endmacro %}
 {% set local_argument = ", __local %s* tiles" % real if LOCAL_ARGUMENT else "" %}
-{# the groups of a cluster, which share a tile's k, are neighbours along the first axis #}
+{# the work-groups of a cluster, which share a tile's k, are neighbours along the first axis #}
 {% set tile_group = "(int)get_group_id(0) / %d" % CLUSTER if CLUSTER > 1 else "(int)get_group_id(0)" %}
 {% set rank = "(int)get_group_id(0) %% %d" % CLUSTER %}
 {% set k_group = "(int)get_group_id(1)" if CLUSTER == 1 else "((int)get_group_id(1) * %d + %s)" % (CLUSTER, rank) if JOIN else rank %}
@@ -116,11 +117,11 @@
 {% macro settle_a() %}{{ settle("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro settle_b() %}{{ settle("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
 {% macro settle_both() %}{{ settle_a() }}{{ settle_b() }}{% endmacro %}
-{# the row or column of C, or k on the diagonal of a triangular operand, that belongs to a row or column of tiles #}
+{# the row or column of C (or k on the diagonal of a triangular operand) for a row or column of tiles #}
 {% macro of_c(at) %}{{ "(%s) / 2" % at if COMPLEX else at }}{% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
-{# before stage number `stage` is copied: behind the stages of one product A and B change places for the other #}
+{# before stage number `stage` is copied: after the stages of the first product, A and B change places for the second #}
 {% macro turn_over(stage) %}
 {% if DOUBLED %}
         if ({{ stage }} == each) {
@@ -131,8 +132,8 @@
         }
 {% endif %}
 {% endmacro %}
-{# The sums of a product that counts alpha times, before those are added that count conj(alpha) times: multiplied by alpha / conj(alpha).
-   Of the parts of a product those that are not needed for that become zero. #}
+{# Between two products with factors alpha and conj(alpha): multiplies the sums of the first by alpha / conj(alpha). Of the four sums of a
+   complex element, those that are then redundant become zero. #}
 {% set hermitian = DOUBLED and REAL_DIAGONAL %}
 {% macro rescale_sums() %}
 #pragma unroll
@@ -154,10 +155,10 @@
 {% from "mend.cl" import mend with context %}
 {% from "loads.cl" import load_all_x, load_x, load_y, sources with context %}
 {% from "multiply.cl" import multiply with context %}
-{# where k ends within the last stage: leaves the loop over steps at those that are all past the end, which is looked at every eight k #}
+{# leaves the loop over steps as soon as all further ones lie past the end of k; tested every eight steps of k #}
 {% macro end_early() %}
 {% if K_REST %}
-#ifdef PORTATILE_NVIDIA  // the barrier of the last step would be under a condition, which PoCL 5 runs wrong
+#ifdef PORTATILE_NVIDIA  // else the barrier of the last step would be conditional, which PoCL 5 executes wrongly
             if ({{ "step > 0 && " if KG == 1 }}step % {{ [8 // unit, 1] | max }} == 0 && left <= step * {{ unit }})
                 break;
 #endif
@@ -180,7 +181,7 @@ CLUSTER({{ CLUSTER }})
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
-    AFTER_PREVIOUS();  // and no NEXT_MAY_START, with which products that follow each other were slower
+    AFTER_PREVIOUS();  // without NEXT_MAY_START, which made consecutive products slower
 {% if not LOCAL_ARGUMENT %}
     __local {{ real }} tiles[{{ space }}] __attribute__((aligned(128)));
 {% endif %}
@@ -188,10 +189,10 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int item = (int)get_local_id(0), part = item / {{ team }};
     const int warp = item % {{ team }} / 32, lane = item % 32;
 {% if spread %}
-    const int apart = lane / 4 % 2 ? -8 : 8;  // from one step of a lane's to the other, in rows of complex elements
+    const int apart = lane / 4 % 2 ? -8 : 8;  // the distance between the two steps of k of a lane, in rows of complex elements
 {% endif %}
 {% if QUARTERS %}
-{# warps of a quarter #}
+{# the warps of a quarter, down and across #}
 {% set warps_down, warps_across = TBR * LANES // 64, TBC // LANES // 2 %}
     const int quarter = warp / {{ 2 * warps_across * warps_down }} * 2 + warp % {{ 2 * warps_across }} / {{ warps_across }};
     const int warp_row = warp / {{ 2 * warps_across }} % {{ warps_down }}, warp_col = warp % {{ warps_across }};
@@ -289,7 +290,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         COPY_ASYNC_COMMIT();
 {% endif %}
 {% if K_REST %}
-        const int left = k1 - k0 - tile * {{ KB }}{{ " - part * %d" % (KB // KG) if KG > 1 }};  // steps of k from here on
+        const int left = k1 - k0 - tile * {{ KB }}{{ " - part * %d" % (KB // KG) if KG > 1 }};  // steps of k that are left
 {% endif %}
 {% if turns == steps %}
 #pragma unroll
@@ -315,7 +316,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }
 {% endif %}
-                // every work-item has its operands of this stage: it may be written, and the next one is complete
+                // all work-items have loaded this stage, so it may be overwritten; and the next stage is complete
                 COPY_ASYNC_WAIT({{ STAGES - 2 }});
                 barrier(CLK_LOCAL_MEM_FENCE);
                 read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};

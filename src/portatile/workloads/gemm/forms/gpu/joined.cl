@@ -1,6 +1,6 @@
-{# The end of gpu.cl where the last group of a tile adds up what all of them left: a work-item's sums as vectors, neighbours beside each
-   other, so that nothing is asked of edges before C is stored. The KG parts of the group take some of the vectors each. Loads of 16 vectors
-   are under way at a time; the order of the sums, and how they are rounded, are those of reduce.cl. #}
+{# The end of gpu.cl if the last work-group of a tile adds up the sums of all. They lie in `planes` as vectors, those of neighbouring
+   work-items side by side, so that edges matter only when C is stored. Each of the KG parts of the work-group adds some of the vectors,
+   with loads of 16 vectors in flight. The order of the sums, and so their rounding, is that of reduce.cl. #}
 {% from "join.cl" import last %}
 {% from "slots.cl" import store_slot with context %}
 {% set slots = rows * cols // VL %}

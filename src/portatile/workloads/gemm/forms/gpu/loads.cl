@@ -1,8 +1,8 @@
-{# How gpu.cl brings operands from local memory to registers: of x some rows at a time, of y all, for one step of k. tiles.cl says how they
-   lie in local memory; `x` and `y` are A and B, or with `flipped` B and A. #}
+{# How gpu.cl loads operands from local memory to registers for one step of k: a few rows of x at a time, and all of y. tiles.cl describes
+   their layout in local memory. `x` and `y` are A and B, or with `flipped` B and A. #}
 {% from "tiles.cl" import begins, shift, skew, turn with context %}
-{# vectors of operands from local memory to registers, which hold all operands of one k, then those of the next: `i` counts operands, `at`
-   places them in a row of the tile, or among its rows #}
+{# Loads vectors to registers, which hold all operands of one step of k, then those of the next step. `i` counts operands; `at` is their
+   place in a row of the tile, or among its rows. #}
 {% macro load(x, source, set, i, count, pitch, at) %}
 {% if source == "shifted" %}
 {{ load_shifted_pairs(x, set, i, count, pitch, at) if MMA else load_shifted(x, set, i, count, pitch, at) }}
@@ -26,7 +26,7 @@
 {% endfor %}
 {% endif %}
 {% endmacro %}
-{# the same of rows that begin anywhere: how far on a row begins is known when steps are unrolled, and so what loads of it are aligned #}
+{# the same for rows that begin anywhere: since steps are unrolled, the compiler knows where a row begins, and so which loads are aligned #}
 {% macro load_shifted(x, set, i, count, pitch, at) %}
 #pragma unroll
                 for (int next = 0; next < {{ depth }}; ++next) {
@@ -41,8 +41,8 @@
 {{ taken(x, set, i, count, ("LDS(row)", "v.s0", "v.s1", "LDS(row + 3)")) }}                    }
                 }
 {% endmacro %}
-{# the same for matrix instructions, whose lanes begin at an even step of k. Of a pair that lies apart half of the lanes read the second one
-   first: of each half of a warp all lanes then read from different banks #}
+{# The same for matrix instructions, whose lanes begin at an even step of k. If the two elements of a pair are loaded apart, half of the
+   lanes load the second one first, so that the lanes of each half warp read from different banks. #}
 {% macro load_shifted_pairs(x, set, i, count, pitch, at) %}
 {% for place in ("from", "far")[:halves] %}
 {% set past = " + %d" % (2 * count) if loop.index0 else "" %}
@@ -75,7 +75,7 @@
             for (int r = 0; r < {{ xs }}; r += {{ VL }}) {
 {{ load_x(set, "r") }}            }
 {% endmacro %}
-{# where the operands of step `step` of the stage at offset `read` lie #}
+{# the addresses of the operands of step `step`, in the stage at offset `read` #}
 {% macro origin(source, base, pitch, k_of, at) %}
 {% if source in lines %}
 tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }} ^ {{ shift(at) }}){{ " + lane % 4 * 2" if MMA }}
@@ -102,7 +102,7 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
             __local const {{ real }}* a_from = {{ origin(A_FROM, base_a, lda_tile, k_of, at["a"]) }};
             __local const {{ real }}* b_from = {{ origin(B_FROM, base_b, ldb_tile, k_of, at["b"]) }};
 {% for name in ("a", "b") if from_of[name] == "shifted" and not MMA %}
-            const int {{ name }}_turn = ({{ step }}) * {{ unit }};  // the step, but for a multiple of four
+            const int {{ name }}_turn = ({{ step }}) * {{ unit }};  // the step of k, modulo four
 {% endfor %}
 {% if halves > 1 %}
 {% set k_of = "(%s + 8)" % k_of %}

@@ -1,11 +1,11 @@
-{# What a tile of gpu.cl has beside the triangle of an operand becomes zero in local memory, before it is read. #}
+{# Replaces what a tile has beyond the triangle of an operand by zeros in local memory, before it is read. #}
 {% from "tiles.cl" import spot with context %}
-{# a triangular operand that is not packed: what its tile has beside the triangle becomes zero before it is read; ones on a UNIT diagonal #}
+{# for a triangular operand that is not packed; with UNIT the diagonal becomes ones #}
 {% set guarded = ZEROS[:1] if from_of[ZEROS[:1]] | default("panel") != "panel" else "" %}
 {% macro mend(k_of) %}
 {% if guarded %}
 {% set from, wide, pitch, first, base = (A_FROM, bm, lda_tile, "row0", "read") if guarded == "a" else (B_FROM, bn, ldb_tile, "col0", "read + %d" % (KB * lda_tile)) %}
-            const int mended = {{ k_of }} - {{ of_c(first) }};  // steps of k from the diagonal of its first row or column
+            const int mended = {{ k_of }} - {{ of_c(first) }};  // steps of k from the diagonal to the tile's first step
             if (mended < {{ wide // parts_c }} && mended > -{{ KB }}) {
 #pragma unroll 1
                 for (int at = item; at < {{ KB * wide }}; at += {{ items }}) {
@@ -18,7 +18,7 @@
             }
 #else
             }
-            barrier(CLK_LOCAL_MEM_FENCE);  // PoCL 5 runs one under a condition wrong
+            barrier(CLK_LOCAL_MEM_FENCE);  // unconditional, because PoCL 5 executes a conditional one wrongly
 #endif
 {% endif %}
 {% endmacro %}

@@ -1,6 +1,6 @@
-{# How gpu.cl multiplies what loads.cl brought to registers: by multiply-adds, or with MMA by matrix instructions of float64. #}
-{# a product by instructions of another shape than 16 x 8 x 8: for each of them the rows of the pair and the steps of the two or four that
-   it takes, and the registers of C, A and B #}
+{# How gpu.cl multiplies the operands that loads.cl loaded: by multiply-adds, or with MMA by matrix instructions of float64. #}
+{# A product by instructions of another shape than 16 x 8 x 8: for each instruction the rows of the pair and the steps of k that it covers,
+   and its registers of C, A and B. #}
 {% macro other_shape(x_set, y_set) %}
 {% set name = "mma.sync.aligned.m%sn%sk%s.row.col.f64.f64.f64.f64" | format(*MMA_SHAPE.split("x")) %}
 {% set pairs = ((0,), (1,)) if MMA_SHAPE == "8x8x4" else ((0, 1),) %}
@@ -16,7 +16,8 @@
 {% endfor %}
 {% endmacro %}
 {% macro numbered(first, count) %}{% for i in range(first, first + count) %}%{{ i }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
-{# the products of VL rows of x from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
+{# the products of VL rows of x from row r on, for all k of a step; the columns run back and forth, so that consecutive products share an
+   operand #}
 {% macro multiply(x_set, y_set) %}
 {% if MMA %}
 #pragma unroll

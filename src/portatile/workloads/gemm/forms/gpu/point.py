@@ -13,18 +13,20 @@ from portatile.workloads.gemm.forms.gpu import sources, tail, triangle
 from portatile.workloads.gemm.parameters import SHARES_K, parameter
 from portatile.workloads.gemm.point import BlockedTile, TailCut
 
-MIRRORED_PAD = 4  # elements by which rows of a tile are longer where a triangle is read element by element, without matrix units
-SHORT = 1024  # steps of k of a group up to which it pays to leave out those of the last stage that are past the end
-_UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
+MIRRORED_PAD = 4  # padding of a tile's rows, in elements, if a triangle is read element by element without matrix units
+SHORT = 1024  # steps of k of a work-group up to which it pays to skip those steps of the last stage that lie past the end of k
+_UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are loaded to registers together
 _TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
 _ITEMS, _OTHER = (4, 8, 12, 16, 24, 32), "{0} in (8, 16, 32) or (device_kind != 'cpu' and (MMA or ({0} < 24 and {1})))"
-# Where spelling, unrolling and instructions that seldom matter are tried: not in every combination.
+# Spelling, unrolling and instructions that seldom matter are tried only beside these values, not in every combination.
 _PLAIN = ("KG == 1", "PAD == 0", "STAGES >= 3", "TAIL == 0", "not TURN", "not KEEP", "SPLIT_K == 1")
 
 
 @dataclass(frozen=True)
 class Gpu(BlockedTile):
-    """A group of KG parts of TBR x TBC work-items each computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
+    """A work-group of KG parts, each of TBR x TBC work-items, computes TRR x TCR blocks of C; a work-item has TR x TC elements of each
+    block.
+    """
 
     FORM: ClassVar[str] = "gpu"
     OPTIONS: ClassVar[tuple[str, ...]] = (EARLY_START,)
@@ -37,10 +39,10 @@ class Gpu(BlockedTile):
         "Elements of a vector that is loaded from local memory.",
         must={
             "VL must divide TR and be 2 or more": "TR % VL == 0 and VL >= 2",
-            "the gpu form packs operands that are neither reals as they lie nor complex elements: set PACK_A and PACK_B": ""
+            "the gpu form reads real operands without conversion and complex elements; it packs all others: set PACK_A and PACK_B": ""
             "(PACK_A or in_place_a or parted_a) and (PACK_B or in_place_b or parted_b)",
             "TURN, KEEP and TAIL are for float32 and float64": "plain or not (TURN or KEEP or TAIL)",
-            "groups that share sums of complex products leave them to a second launch: set JOIN = False, CLUSTER = 1": "not complex"
+            "a second launch adds the shared sums of complex products: set JOIN = False, CLUSTER = 1": "not complex"
             " or not (JOIN or CLUSTER > 1)",
         },
         tried=("VL * itemsize in (8, 16)",),
@@ -48,32 +50,37 @@ class Gpu(BlockedTile):
     TC: int = parameter(
         1,
         (2, 4),
-        "Columns of one block of a work-item.",
+        "Columns of a work-item's part of one block.",
         must={"VL must divide TC": "TC % VL == 0"},
         tried=("TC == VL or (MMA and TC == 2 * VL)",),
     )
     TR: int = parameter(
         1,
         (2, 4),
-        "Rows of one block of a work-item.",
+        "Rows of a work-item's part of one block.",
         tried=(
             "TR == VL or (MMA and TR == 2 * VL)",
             "64 <= TR * TRR * TC * TCR * itemsize <= (512 if itemsize == 4 or MMA else 256)",
             "device_kind != 'cpu' or TR * TRR * TC * TCR <= 32",
-            # a processor runs this form a hundred times slower than its own: legal where quickly tried
+            # a processor runs this form a hundred times slower than its own: legal if a trial takes little time
             "device_kind != 'cpu' or m * n * k * max(batch, 1) <= 1 << 22",
         ),
     )
-    TBC: int = parameter(1, _ITEMS, "Work-items of a part of a group along the columns of C.", tried=(_OTHER.format("TBC", "True"),))
-    TBR: int = parameter(1, _ITEMS, "Work-items of a part of a group along the rows of C.", tried=(_OTHER.format("TBR", "TBC >= 8"),))
-    TCR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the columns of C.")
-    TRR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of a work-item along the rows of C.")
+    TBC: int = parameter(
+        1, _ITEMS, "Work-items along the columns of C, in each part of a work-group.", tried=(_OTHER.format("TBC", "True"),)
+    )
+    TBR: int = parameter(
+        1, _ITEMS, "Work-items along the rows of C, in each part of a work-group.", tried=(_OTHER.format("TBR", "TBC >= 8"),)
+    )
+    TCR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of the tile along the columns of C.")
+    TRR: int = parameter(1, (1, 2, 3, 4, 5), "Blocks of the tile along the rows of C.")
     KB: int = parameter(
         1,
         (8, 16, 32, 64),
         "Steps of k in a stage of local memory.",
         must={
-            "KG must divide KB, for MMA into multiples of 8 (MMA_SHAPE 16x8x16: of 16), for KEEP of VL": f"KB % (KG * {_UNIT}) == 0",
+            "KB / KG must be a whole number; with MMA a multiple of 8 (MMA_SHAPE 16x8x16: of 16), with KEEP a multiple of VL": ""
+            f"KB % (KG * {_UNIT}) == 0",
         },
         tried=(
             "STAGES * KB * (TBR * TR * TRR + TBC * TC * TCR + 2 * PAD) * itemsize <= local_limit",
@@ -83,11 +90,13 @@ class Gpu(BlockedTile):
     UNROLL: int = parameter(
         1,
         (4, 8, 16, 32, 64),
-        "Steps of k that are unrolled; KB for all of a stage.",
+        "Steps of k that are unrolled; KB: the whole stage.",
         must={
-            "UNROLL must divide KB / KG, or be more, and be such a multiple too": "UNROLL * KG >= KB"
+            "UNROLL must divide KB / KG or exceed it, and must be a multiple of 8 (MMA_SHAPE 16x8x16: of 16) with MMA, of VL with KEEP": ""
+            "UNROLL * KG >= KB"
             f" or (UNROLL > 0 and UNROLL % {_UNIT} == 0 and KB // KG % UNROLL == 0)",
-            "UNROLL must be two of them or more for DOUBLE": f"DOUBLE == 0 or UNROLL * KG >= KB or UNROLL // {_UNIT} % 2 == 0",
+            "with DOUBLE, UNROLL must be an even number of such multiples": ""
+            f"DOUBLE == 0 or UNROLL * KG >= KB or UNROLL // {_UNIT} % 2 == 0",
         },
         tried=(
             "UNROLL == KB or (KB >= 16 and UNROLL in (KB // 4, KB // 2) and UNROLL < KB // KG)",
@@ -98,7 +107,7 @@ class Gpu(BlockedTile):
     MAD: str = parameter(
         "fma",
         ("fma", "mad", "a*b+c"),
-        "How a multiply-add is spelled: fma, mad or a*b+c.",
+        "How a multiply-add is written: fma, mad or a*b+c.",
         when="not MMA",
         idle="a*b+c",
         tried=(
@@ -109,7 +118,8 @@ class Gpu(BlockedTile):
     PAD: int = parameter(
         0,
         (0, 4),
-        "Elements added to a row of a tile that is transposed by elements on its way to local memory.",
+        "Padding, in elements, of the rows of a tile that is transposed element by element on its way to local memory: avoids bank "
+        "conflicts.",
         must={"PAD must be a multiple of VL": "PAD % VL == 0"},
         tried=(
             "PAD == 0 or (not MMA and not KEEP)",
@@ -119,29 +129,33 @@ class Gpu(BlockedTile):
         ),
     )
     STAGES: int = parameter(
-        1, (1, 2, 3, 4), "Tiles in local memory, filled by asynchronous copies.", tried=("device_kind != 'cpu' or STAGES == 2",)
+        1,
+        (1, 2, 3, 4),
+        "Stages of the pipeline: tiles in local memory that asynchronous copies fill.",
+        tried=("device_kind != 'cpu' or STAGES == 2",),
     )
     LANES: int = parameter(
         0,
         (2, 4, 8, 16),
-        "Work-items of a warp along the columns of C.",
-        must={"LANES must divide TBC, and 32 / LANES TBR": "LANES > 0 and TBC % LANES == 0 and TBR % (32 // LANES) == 0"},
+        "Columns of the patch of work-items that a warp forms; it has 32 / LANES rows.",
+        must={"LANES must divide TBC, and 32 / LANES must divide TBR": "LANES > 0 and TBC % LANES == 0 and TBR % (32 // LANES) == 0"},
         tried=("device_kind != 'cpu' or LANES == 4",),
     )
     DOUBLE: int = parameter(
         0,
         (0, 1, 2),
-        "Operands of the next step of k that are loaded to registers during the current one: 0 neither, 1 B's to a second set and "
-        "A's in place as they are used up, 2 both to a second set.",
+        "Double buffering in registers, the operands of the next step of k that are loaded during the current one: 0 neither; 1 B's to a "
+        "second set of registers, and A's in place as they are used up; 2 both to a second set.",
         must={
-            "DOUBLE needs two stages and an even number of steps": f"DOUBLE == 0 or (STAGES > 1 and KB // KG // {_UNIT} % 2 == 0)",
+            "DOUBLE needs two stages or more, and an even number of steps in a part's share of a stage": ""
+            f"DOUBLE == 0 or (STAGES > 1 and KB // KG // {_UNIT} % 2 == 0)",
         },
         tried=("device_kind != 'cpu' or DOUBLE == 0",),
     )
     KG: int = parameter(
         1,
         (1, 2, 4),
-        "Parts of a work-group, which share the k of a stage and add their sums in the end.",
+        "Parts of a work-group, which divide the k of a stage among them and add up their sums in the end.",
         tried=(
             "TBR * TBC * KG <= min(512, max_work_group_size)",
             "KG == 1 or tiles <= 2 * compute_units",
@@ -152,9 +166,9 @@ class Gpu(BlockedTile):
     TAIL: int = parameter(
         0,
         (0, 1, 2),
-        "Groups that a multiprocessor is taken to hold at once: the tiles that would leave part of the device idle in the end have "
-        "their k split as far as it takes. 0: whole tiles.",
-        must={"TAIL splits k by itself and would pack B twice": "TAIL == 0 or (SPLIT_K == 1 and not PACK_B)"},
+        "Work-groups that a multiprocessor is assumed to hold at once. The tiles that would leave part of the device idle in a last wave "
+        "then have their k split (a stream-K tail). 0: all tiles are whole.",
+        must={"TAIL splits k itself and would pack B twice: set SPLIT_K = 1, PACK_B = False": "TAIL == 0 or (SPLIT_K == 1 and not PACK_B)"},
         tried=(
             "TAIL == 0 or (KG == 1 and m > TBR * TR * TRR and k >= 256)",
             f"TAIL == 0 or {_TILES} > TAIL * compute_units",
@@ -165,19 +179,19 @@ class Gpu(BlockedTile):
     PACK_A: bool = parameter(
         False,
         (False, True),
-        "A is packed into panels by a kernel of its own.",
+        "A launch before the product packs A into panels.",
         tried=("not PACK_A or not (plain_a or (MMA and turnable_a))",),
     )
     PACK_B: bool = parameter(
         False,
         (False, True),
-        "B is packed into panels by a kernel of its own.",
+        "A launch before the product packs B into panels.",
         tried=("not PACK_B or not (plain_b or (MMA and turnable_b))",),
     )
     TURN: bool = parameter(
         False,
         (False, True),
-        "An operand that is not packed and has k fast is transposed on its way to local memory by vectors, not by elements.",
+        "An unpacked operand that is contiguous along k is transposed on its way to local memory in vectors, not element by element.",
         when="not MMA",
         must={"TURN and KEEP exclude each other": "not (TURN and KEEP)"},
         tried=("not TURN or (turnable_a and not PACK_A) or (turnable_b and not PACK_B)",),
@@ -185,7 +199,8 @@ class Gpu(BlockedTile):
     KEEP: bool = parameter(
         False,
         (False, True),
-        "Such an operand lies in local memory with k fast too, and work-items load vectors along k, as MMA does without being told.",
+        "An unpacked operand that is contiguous along k stays so in local memory, and work-items load vectors along k. MMA always does "
+        "this.",
         when="not MMA",
         must={
             "TURN and KEEP need TR = TC = VL": "not (TURN or KEEP) or TR == TC == VL",
@@ -200,20 +215,20 @@ class Gpu(BlockedTile):
     PAIRS: bool = parameter(
         False,
         (False, True),
-        "Rows of an operand that are aligned to 8 bytes and not to 16 are copied two elements at a time, not one by one, unless they are "
+        "Operands whose rows are aligned to 8 bytes but not to 16 are copied two elements at a time, not one by one, unless they are "
         "transposed on the way.",
         when="not MMA",
         must={"PAIRS is for float32": "plain and itemsize == 4 or not PAIRS"},
         tried=(
-            "not PAIRS or (not PACK_A and (paired_a or (KEEP and paired_along_a)))"
-            " or (not PACK_B and (paired_b or (KEEP and paired_along_b)))",
+            "not PAIRS or (not PACK_A and (paired_a or (KEEP and paired_along_a))) or (not PACK_B and (paired_b or (KEEP and "
+            "paired_along_b)))",
         ),
         later=True,
     )
     HELD: bool = parameter(
         False,
         (False, True),
-        "Operands that have k slow and are not copied 16 bytes at a time go through registers, not by asynchronous copies.",
+        "Operands that are contiguous across k but cannot be copied 16 bytes at a time go through registers, not by asynchronous copies.",
         must={"HELD is for float32 and float64": "plain or not HELD"},
         tried=(
             "not HELD or device_kind != 'cpu'",
@@ -224,11 +239,11 @@ class Gpu(BlockedTile):
     SHIFT: bool = parameter(
         False,
         (False, True),
-        "Operands that have k slow and rows which begin anywhere come as the 16 bytes that hold them; a row is then read from "
-        "local memory as far on as it begins.",
+        "Operands that are contiguous across k, with rows that begin anywhere, are copied as the aligned 16-byte vectors that contain the "
+        "rows; loads from local memory skip what precedes a row.",
         must={
             "SHIFT is for float32, and for float64 with MMA": "not SHIFT or (plain and (itemsize == 4 or MMA))",
-            "SHIFT needs VL = TR = TC = 4, and parts of a stage in whole fours, but for MMA": "not SHIFT or MMA"
+            "SHIFT without MMA needs VL = TR = TC = 4, and KB / KG must be a multiple of 4": "not SHIFT or MMA"
             " or (VL == TR == TC == 4 and KB // KG % 4 == 0)",
             "SHIFT and TAIL exclude each other": "not SHIFT or TAIL == 0",
         },
@@ -239,23 +254,24 @@ class Gpu(BlockedTile):
     SPLIT_K: int = parameter(
         1,
         (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64),
-        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
+        "Split k: work-groups that share the k of one tile. A second launch, or with JOIN the last group, adds their sums in a fixed "
+        "order.",
         tried=(SHARES_K,),
     )
     RASTER: int = parameter(
         1,
         (1, 8),
-        "Rows of tiles that neighbouring groups cover together; 0: all.",
+        "Rows of tiles in a band, which neighbouring work-groups cover together; 0: all rows.",
         tried=("RASTER == 1 or tiles >= 64", "device_kind != 'cpu' or RASTER == 1"),
     )
     MMA: bool = parameter(
         False,
         (False, True),
-        "Matrix instructions; with LANES 8, TR 4 and TC 2 B takes the place of the instruction's A.",
+        "Matrix instructions (tensor cores) of float64. With LANES 8, TR 4 and TC 2, B is the instruction's first operand.",
         must={
-            "MMA needs VL = 2 and TR = 2, TC = LANES = 4 or TR = 4, TC = 2, LANES = 8": "not MMA"
+            "MMA needs VL = 2, and either TR = 2, TC = 4, LANES = 4 or TR = 4, TC = 2, LANES = 8": "not MMA"
             " or (VL == 2 and ((TR == 2 and TC == 4 and LANES == 4) or (TR == 4 and TC == 2 and LANES == 8)))",
-            "MMA needs KB in whole sixteens": "not MMA or KB % 16 == 0",
+            "with MMA, KB must be a multiple of 16": "not MMA or KB % 16 == 0",
             "MMA multiplies float64 only": "not MMA or itemsize == 8",
         },
         tried=("not MMA or matrix_units or (small_units and MMA_SHAPE == '8x8x4')",),
@@ -263,7 +279,7 @@ class Gpu(BlockedTile):
     MMA_SHAPE: str = parameter(
         "16x8x8",
         MMA_SHAPES,
-        "Rows, columns and steps of a matrix instruction: 8x8x4 from compute capability 8.0 on, the others from 9.0 on.",
+        "Rows x columns x steps of k of a matrix instruction: 8x8x4 from compute capability 8.0 on, the others from 9.0 on.",
         when="MMA",
         tried=(
             "MMA_SHAPE == '16x8x8' or (MMA and (MMA_SHAPE != '8x8x4' or small_units))",
@@ -275,9 +291,9 @@ class Gpu(BlockedTile):
     JOIN: bool = parameter(
         False,
         (False, True),
-        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch. NVIDIA's GPUs "
-        "and processors.",
-        must={"JOIN adds what groups share: with SPLIT_K or a TAIL": "not JOIN or SPLIT_K > 1 or TAIL > 0"},
+        "Of the work-groups that share a tile's k, the last to finish adds all sums, in a fixed order: no second launch. On NVIDIA's GPUs "
+        "and on processors.",
+        must={"JOIN needs work-groups that share k: SPLIT_K > 1 or TAIL > 0": "not JOIN or SPLIT_K > 1 or TAIL > 0"},
         tried=("not JOIN or joins", f"not JOIN or TBR * TR * TRR * TBC * TC * TCR * SPLIT_K // CLUSTER ** 2 * itemsize <= {JOINED}"),
         later=True,
     )
@@ -285,9 +301,9 @@ class Gpu(BlockedTile):
     CLUSTER: int = parameter(
         1,
         (1, 2, 4, 8),
-        "Groups that share a tile's k on neighbouring multiprocessors, and add up their sums in each other's local memory. 1: none do.",
+        "Work-groups in a cluster: they share a tile's k and add up their sums through each other's local memory. 1: no clusters.",
         must={
-            "a cluster's groups are those of SPLIT_K, or clusters share k with JOIN; set TAIL = 0": "CLUSTER == 1"
+            "CLUSTER > 1 must equal SPLIT_K, or divide it with JOIN, and TAIL must be 0": "CLUSTER == 1"
             " or (SPLIT_K % CLUSTER == 0 and JOIN == (SPLIT_K > CLUSTER) and TAIL == 0)",
         },
         when="SPLIT_K > 1",
@@ -297,47 +313,49 @@ class Gpu(BlockedTile):
 
     @property
     def items(self) -> int:
-        """Work-items of a group."""
+        """Work-items of a work-group."""
         return super().items * self.KG
 
     @property
     def gathered(self) -> int:
-        """The groups of a cluster that share a tile's k."""
+        """The work-groups of a cluster that share a tile's k."""
         return self.CLUSTER
 
     def groups_of_triangle(self, problem: Problem, zeros: str) -> int:
-        """One for each tile that the triangle has a part of."""
+        """One for each tile that the triangle intersects."""
         return triangle.count(problem.sizes["n"], zeros, self.rows, self.columns)
 
     def roundings(self, k: int) -> int:
-        """The roundings of a sum's parts: one for each group, each part of a group, and each part of a tail."""
+        """The roundings of adding partial sums: those of work-groups, of a work-group's parts, and of a tail."""
         return self.SPLIT_K + self.KG + (tail.PARTS if self.TAIL else 0)
 
     def cut(self, problem: Problem, device: DeviceInfo) -> TailCut | None:
-        """The first row of the tail."""
+        """Where the stream-K tail begins."""
         return tail.cut(problem, self, device) if self.TAIL else None
 
     def slots(self, units: int) -> int:
-        """TAIL groups on each multiprocessor."""
+        """TAIL work-groups on each multiprocessor."""
         return self.TAIL * units
 
     def bare(self, parts: int) -> Gpu:
-        """The point without a tail, ``parts`` groups to the k of a tile."""
+        """The point without a tail, where ``parts`` work-groups share the k of a tile."""
         return replace(self, TAIL=0, SPLIT_K=parts)
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
-        """The stages of both operands' tiles, or what the parts of a group exchange in the end."""
+        """The stages of both operands' tiles, or the sums that the parts of a work-group exchange in the end."""
         stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * max(self.PAD, 4 * self.SHIFT))
         exchange = self.rows * self.columns if self.KG > 1 or self.CLUSTER > 1 else 0
         return max(stages, exchange) * itemsize
 
     def mirroring(self, operand: str) -> Gpu:
-        """The point for a symmetric A or B of which one triangle is read: not packed, its rows spread over the banks."""
+        """The point for a symmetric A or B of which one triangle is read: the operand is not packed, and the tile's rows are padded against
+        bank conflicts.
+        """
         pad = 0 if self.MMA else max(self.PAD, MIRRORED_PAD)
         return replace(self, PACK_A=self.PACK_A and operand != "a", PACK_B=self.PACK_B and operand != "b", PAD=pad)
 
     def lowered(self, device: DeviceInfo) -> Gpu:
-        """The point without what the device lacks: matrix units or a shape of theirs, clusters, groups that can tell which is last."""
+        """The point without what the device lacks: matrix units or their shape, clusters, work-groups that can detect which is last."""
         shapes, point = matrix_shapes(device), self
         if point.CLUSTER > 1 and not clusters(device):
             point = replace(point, CLUSTER=1, JOIN=point.rows * point.columns * point.SPLIT_K * 4 <= JOINED)
@@ -348,7 +366,7 @@ class Gpu(BlockedTile):
         return replace(point, MMA_SHAPE=shapes[0]) if shapes else replace(point, MMA=False, MMA_SHAPE="16x8x8", MAD="a*b+c")
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """The sources of the tiles (see tiles.cl), and whether tiles divide the operands."""
+        """The sources of the tiles (see tiles.cl), and which sizes no tile divides."""
         m, n, k = (problem.sizes[s] for s in "mnk")
         facts: dict[str, Value] = {}
         for name, across, packed, tile in (("a", m, self.PACK_A, self.rows), ("b", n, self.PACK_B, self.columns)):
@@ -371,16 +389,16 @@ class Gpu(BlockedTile):
 
 
 def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, lanes: int, double: int = 2) -> Gpu:
-    """A tiled, pipelined point: ``group`` work-items of ``blocks`` squares of ``vl`` x ``vl`` elements; pairs are rows, columns."""
+    """A pipelined point with ``group`` work-items, each with ``blocks`` squares of ``vl`` x ``vl`` elements; pairs are (rows, columns)."""
     (tbr, tbc), (trr, tcr) = group, blocks
     tile = Gpu(VL=vl, TR=vl, TC=vl, TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, KB=kb, UNROLL=kb)
     return replace(tile, MAD="a*b+c", STAGES=stages, LANES=lanes, DOUBLE=double)
 
 
 def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1, lanes: int = 8) -> Gpu:
-    """A float64 point for NVIDIA's matrix instructions: ``warps`` of ``blocks`` squares of 16 x 16; pairs are rows, columns.
+    """A float64 point for NVIDIA's matrix instructions: ``warps`` with ``blocks`` squares of 16 x 16 each; pairs are (rows, columns).
 
-    With 8 ``lanes`` B takes the place of the instruction's A: the fastest way where A has k fast and B has not. With 4 it is as written.
+    With 8 ``lanes`` B is the instruction's first operand, which is fastest if A has k fast and B has k slow. With 4 lanes A is.
     """
     (down, across), (tr, tc) = warps, (4, 2) if lanes == 8 else (2, 4)
     point = pipeline(2, (16 // tr * down, 16 // tc * across), blocks, kb, stages, lanes, double)

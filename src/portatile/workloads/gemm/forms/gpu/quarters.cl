@@ -1,12 +1,12 @@
-{# Where square tiles on the diagonal of C's triangle would be computed in vain to a quarter: of each only three quarters are wanted, so
-   that groups have four of these each. The other tiles lie beside the diagonal and are numbered as a triangle of their own.
+{# Of a square tile on the diagonal of C's triangle only three quarters are wanted, so a work-group computes four such quarters. The other
+   tiles lie off the diagonal and are numbered as a triangle of their own.
 
-       tiles 0 and 1 on the diagonal,    | 0 |   |           a group has quarters 4 h .. 4 h + 3; all of them lie in two tiles, whose
-       and how their quarters are        | 1 | 2 |           rows come to local memory in place of the rows and columns of one:
+       tiles 0 and 1 on the diagonal,    | 0 |   |           work-group h has quarters 4 h .. 4 h + 3, which lie in two tiles. The
+       and how their quarters are        | 1 | 2 |           rows of both tiles fill the local memory of the rows and columns of one:
        numbered:                                 | 3 |   |
                                                  | 4 | 5 |   panels 0 and 1 are A's tile, 2 and 3 B's
 
-   A quarter is the work of some warps, which find its rows at `a_panel` and its columns at `b_panel`; it goes to `quarter_row`,
+   Each quarter is the work of certain warps, which find its rows at `a_panel` and its columns at `b_panel`; it goes to `quarter_row`,
    `quarter_col`. #}
 {% set lower = ZEROS == "c above" %}
 {% macro panel(number, source) %}({{ number }}) / 2 * {{ KB * lda_tile }} + ({{ number }}) % 2 * {{ bm // 2 * KB if source in lines + complex_lines else bm // 2 }}{% endmacro %}
@@ -28,6 +28,6 @@
         quarter_row = row0 + row_panel * {{ bm // 2 }};
         quarter_col = row0 + column_panel * {{ bm // 2 }};
         if (number >= 3 * across)
-            {{ "quarter_col" if lower else "quarter_row" }} = 1 << 29;  // there are no more: nothing of this is wanted
+            {{ "quarter_col" if lower else "quarter_row" }} = 1 << 29;  // past the last quarter: nothing is stored
     }
     const int a_panel = {{ panel("row_panel", A_FROM) }}, b_panel = {{ panel("column_panel", B_FROM) }};

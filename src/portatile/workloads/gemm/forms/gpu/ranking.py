@@ -1,4 +1,4 @@
-"""Variants of the gpu form for a problem, by their estimated times: the fastest, and many that are worth timing."""
+"""Variants of the gpu form for a problem, ranked by estimated time: the fastest, and many that are worth timing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from portatile.workloads.gemm.forms.gpu.estimate import PLAIN, ProblemShape, Str
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.variants import SPLITS, Floats, VariantColumns, VariantTable, table
 
-_TILES = 10  # of which all variants are looked at
-_STEPS = 64  # of k for each group that shares it, at least
-_FULL = 4  # groups a multiprocessor up to which k is split
-_CUT = 256  # steps of k from which a last wave is cut
+_TILES = 10  # tiles whose variants are all estimated
+_STEPS = 64  # steps of k for each work-group that shares a tile's k, at least
+_FULL = 4  # work-groups per multiprocessor up to which k is split
+_CUT = 256  # steps of k from which a stream-K tail is considered
 _WIDE = 64  # columns of a tile
-_NEAR = 1.4  # times the least estimate
+_NEAR = 1.4  # estimates up to so many times the least count as near it
 SHALLOW = (16, 32)
-"""Steps of k of a stage that has all of them."""
+"""Values of KB for a single stage that holds all of k."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Ranking:
         return len(self.took)
 
     def point(self, which: int) -> Gpu:
-        """One of them as a point of the form."""
+        """One of the variants as a point of the form."""
         return self.table.point(self.columns, which)
 
 
@@ -49,10 +49,11 @@ def fastest(
     *,
     alone: bool = False,
 ) -> Gpu | None:
-    """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
+    """The candidate with the least estimate among those whose work-groups use at most ``limit`` bytes of local memory; None if there is
+    none.
 
-    With ``alone`` only points of one launch are candidates: k is shared where the last group adds up, and there is no tail. In a stack no
-    clusters share k, and with ``alone`` no groups.
+    With ``alone`` only points of one launch are candidates: split k only where the last work-group adds up, and no tail. In a stack no
+    cluster shares k, and with ``alone`` k is not split at all.
     """
     costs = known(device, problem.dtype)
     if costs is None:
@@ -62,7 +63,7 @@ def fastest(
         return None
     if structure.count > 1 and problem.sizes["k"] <= SHALLOW[-1]:
         return _in_one_stage(problem, found)
-    # until the caller sees the result: launches take the host as long
+    # for the caller, a product takes at least as long as the host needs to launch it
     host = (found.columns.launches + np.minimum(found.columns.packs, 1)) * device.can.launch_us
     return found.point(int(np.lexsort((found.took, np.maximum(found.took, host)))[0]))
 
@@ -78,9 +79,9 @@ def candidates(
     alone: bool = False,
     timed: bool = False,
 ) -> Ranking:
-    """Every variant of the ``most`` tiles whose simplest ones take the least time; the rest is as for ``fastest``.
+    """Every variant of the ``most`` tiles whose simplest variants are estimated to be fastest; otherwise as for ``fastest``.
 
-    With ``timed``, for those who time them before they use one, those are among them of which the estimate has only a guess.
+    With ``timed``, for callers that time the candidates before they use one, variants are included for which the estimate has only a guess.
     """
     count, shape, kind = structure.count, shape_of(problem, device, structure), kind_of(problem, device, limit, structure.mirrored)
     variants = table(kind if count == 1 else replace(kind, packing=False))
@@ -99,8 +100,8 @@ def candidates(
 
 
 def _in_one_stage(problem: Problem, found: Ranking) -> Gpu:
-    """The point that copies least, of those that are estimated to take little longer than the fastest, with all of k in one stage: there is
-    nothing that could be copied ahead.
+    """Of the points with nearly the least estimate, the one that copies least, with all of k in one stage, since there is nothing to
+    prefetch.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     v, near = found.columns, np.flatnonzero(found.took <= _NEAR * found.took.min())
@@ -111,7 +112,7 @@ def _in_one_stage(problem: Problem, found: Ranking) -> Gpu:
 
 
 def _areas(shape: ProblemShape, v: VariantColumns) -> Floats:
-    """The elements of C that the tiles of one problem cover."""
+    """The elements that the tiles of one problem cover, within C and beyond it."""
     return np.asarray(_ceil(shape.m, v.rows) * v.rows * _ceil(shape.n, v.columns) * v.columns, np.float64)
 
 
@@ -120,7 +121,7 @@ def _ceil(a: Any, b: Any) -> Any:
 
 
 def _saved(problem: Problem, device: DeviceInfo, variants: VariantTable) -> Floats:
-    """For each tile the part of the waves that its tail saves; NaN for a tile whose tail cannot be cut."""
+    """For each tile the share of the waves that its tail saves; NaN if no tail can be cut."""
     found = np.zeros(len(variants.kind.tiles))
     for place, tile in enumerate(variants.kind.tiles):
         if tile.tail:
@@ -130,7 +131,9 @@ def _saved(problem: Problem, device: DeviceInfo, variants: VariantTable) -> Floa
 
 
 def _promises(shape: ProblemShape, variants: VariantTable, saved: Floats, costs: Costs) -> dict[int, float]:
-    """Microseconds of each tile's first staging, with its tail, or with k as it is or shared by as many groups as the device holds."""
+    """For each tile the estimate of its first staging, with its tail, or with k undivided or split as far as the device has room, whichever
+    is least.
+    """
     first = replace(variants.first, saved=saved[variants.first.place])
     filling = np.maximum(first.groups * shape.units // (-(-shape.m // first.rows) * -(-shape.n // first.columns)), 1)
     splits = np.array([1, *(split for split in SPLITS if split * _STEPS <= shape.k)])
@@ -141,7 +144,7 @@ def _promises(shape: ProblemShape, variants: VariantTable, saved: Floats, costs:
 
 
 def _sensible(shape: ProblemShape, variants: VariantTable, v: VariantColumns) -> np.ndarray:
-    """Which variants suit the sizes: k is split as far as there are multiprocessors for it, and each group has a part of it."""
+    """Which variants suit the sizes: k is split only as far as multiprocessors are free, and each work-group has a share of it."""
     units, fast, whole = shape.units, variants.kind.fast[1], variants.kind.whole[1]
     count = wanted(shape, v.rows, v.columns)
     sides = np.array([128])

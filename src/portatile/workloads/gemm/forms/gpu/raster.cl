@@ -1,5 +1,5 @@
-{# Which tile of C a group of gpu.cl has, where all of them are wanted: groups go along rows of tiles, down columns of them, or through bands
-   of RASTER rows. Of a triangular operand the tiles with the longest sums come first. #}
+{# The tile of a work-group if all tiles of C are wanted: work-groups run along rows of tiles, down columns of them, or through bands of
+   RASTER rows. For a triangular operand the tiles with the longest sums come first. #}
     const int across = (n - 1) / {{ bn }} + 1, group = {{ tile_group }};
 {% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
 {% if ZEROS[:1] == "b" or RASTER == 0 %}

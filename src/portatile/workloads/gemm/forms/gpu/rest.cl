@@ -1,6 +1,6 @@
-{# The tiles of a triangle of C that another launch has left, from number `first_tile` on; they have twice the side of those here, so that
-   each is the work of four groups. The ones beside the diagonal come first, numbered as in quarters.cl, and then those on it. A group whose
-   tile lies in the other triangle or past C has no steps of k, and nothing of its tile is wanted. #}
+{# The tiles of a triangle of C that another launch left, from number `first_tile` on. They have twice the side of the tiles here, so four
+   work-groups compute each. The tiles off the diagonal come first, numbered as in quarters.cl, then those on it. A work-group whose tile
+   lies in the other triangle or past C has no steps of k, and stores nothing. #}
 {% set lower = ZEROS == "c above" %}
     const int across = (m - 1) / {{ 2 * bm }} + 1, beside = across * (across - 1) / 2, large = first_tile + group / 4;
 {% set number = "(large < beside ? large : 0)" %}

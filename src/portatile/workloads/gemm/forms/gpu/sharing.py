@@ -1,4 +1,4 @@
-"""How groups share the tiles of a triangle of C: an estimate of whole tiles, of quarters on the diagonal, and of equal shares of k."""
+"""How work-groups share the tiles of a triangle of C: estimates for whole tiles, for quarters on the diagonal, and for stream-K."""
 
 from __future__ import annotations
 
@@ -24,32 +24,41 @@ from portatile.workloads.gemm.forms.gpu.variants import WAYS
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.reals import plain, types_of
 
-_PIECE = 2.5  # microseconds that a group needs to begin another tile, and to tell whether it is the last ...
-_SUMS = 0.07  # ... and megabytes of a part's sums that it stores and reads meanwhile, in one
-_SLOWER = {True: 1.06, False: 1.08}  # than whole tiles, whose groups read the same part of k: with matrix units, without
-_QUARTERED = {True: 0.96, False: 0.94}  # of the time of whole tiles, which take more registers to store: with matrix units, without
-_MANY, _HOLDING = 128, 0.93  # sums of a work-item from which OpenCL's compiler makes more of quarters, and the time that this leaves
-_BESIDE = 0.08  # through OpenCL, for each other group that a multiprocessor has to hold at once: there registers may not suffice
-_HELD = 256  # bytes of sums that a work-item of matrix units has at most: a text for each piece takes registers too
-_DIVIDED = 1.1  # times what the estimate of all variants expects of a product: as much as of whole tiles here, seen over orders
-_FOLDED = 1.05  # times the estimate of a whole product and its fold: what both products at once may come to
-_LONG = 2e10  # multiply-adds of doubles from which clocks follow the power limit: then tiles near it multiply at one rate, ...
-_SUSTAINED, _NEAR = 0.93, 0.85  # ... this part of a multiprocessor's but for their copies, from this part of which on they do
-_DRAWN = 8.0  # what copies cost there, times the perimeter of a tile over its area: they draw power that multiply-adds would use
-_BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
-_COPIES = 2.0  # what copies cost beside multiply-adds, times the perimeter of a tile over its area
-_BEGUN = 4.0  # microseconds that a wave of shared tiles on matrix units takes to begin and to end: one group has nothing to hide it behind
-_DEEP = 1.1  # what such tiles take longer that load operands far ahead: a text for each piece takes registers, too
-_CROWDED = 1.04  # what whole tiles take longer of which a multiprocessor holds several
-_EVERY = 100  # tiles, more than there are
-_TOGETHER = 0.5  # how much of a last round shares few multiprocessors
+_PIECE = 2.5  # microseconds for a work-group to begin another tile, and to detect whether it is the last ...
+_SUMS = 0.07  # ... and megabytes of partial sums that it stores and reads in one microsecond
+_SLOWER = {
+    True: 1.06,
+    False: 1.08,
+}  # the time of shared tiles over that of whole ones, whose work-groups read the same part of k at the same time; by MMA
+_QUARTERED = {
+    True: 0.96,
+    False: 0.94,
+}  # the time of tiles with quarters over that of whole ones, which take more registers to store; by MMA
+_MANY, _HOLDING = 128, 0.93  # sums of a work-item from which OpenCL's compiler gains more from quarters, and the factor of the time
+_BESIDE = 0.08  # through OpenCL: further time for each other work-group that a multiprocessor should hold, since registers may not suffice
+_HELD = 256  # bytes of sums of a work-item on matrix units, at most: the unrolled code of each piece takes registers, too
+_DIVIDED = 1.1  # scales the general estimate of a product to the estimates of this file, as seen over many orders
+_FOLDED = 1.05  # both products in one launch may be estimated to take so many times one whole product and the launch that folds it
+_LONG = 2e10  # float64 multiply-adds from which the power limit sets the clock: tiles near that limit then multiply at one rate, ...
+_SUSTAINED, _NEAR = (
+    0.93,
+    0.85,
+)  # ... this share of a multiprocessor's peak, less their copies; a tile is near the limit from this share of that rate on
+_DRAWN = 8.0  # the cost of copies at the power limit, times (1 / rows + 1 / columns): they draw power that multiply-adds would use
+_BUSY = 16  # warps on a multiprocessor for which the rate of a tile is given
+_COPIES = 2.0  # the cost of copies otherwise, times (1 / rows + 1 / columns); multiply-adds cost 1
+_BEGUN = 4.0  # microseconds for a wave of shared tiles on matrix units to begin and end; a single work-group cannot hide them
+_DEEP = 1.1  # the factor for such tiles with DOUBLE = 2: the unrolled code of each piece takes registers, too
+_CROWDED = 1.04  # the factor for whole tiles of which a multiprocessor holds several
+_EVERY = 100  # more than the number of candidate tiles
+_TOGETHER = 0.5  # the share of a last round whose work-groups crowd on few multiprocessors
 
 
 Found = tuple[Gpu, Sharing | None]
 
 
 class Way(NamedTuple):
-    """A tile, how groups share those of a triangle, and the estimated microseconds."""
+    """A tile, how work-groups share a triangle's tiles, and the estimated microseconds."""
 
     took: float
     found: Found
@@ -57,7 +66,7 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class _Timed:
-    """A tile, the rate of its multiply-adds, and what a device of so many multiprocessors takes for groups of it."""
+    """A tile with the rate of its multiply-adds, and the estimated times of its work-groups on a device with ``units`` multiprocessors."""
 
     tile: GpuTile
     rate: float
@@ -67,26 +76,26 @@ class _Timed:
 
     @property
     def point(self) -> Gpu:
-        """Without staging."""
+        """The tile's point, without staging of operands."""
         return self.tile.point
 
     def reached(self, groups: int) -> float:
-        """The part of the rate that so many groups on a multiprocessor reach."""
+        """The share of the rate that is reached with ``groups`` work-groups on a multiprocessor."""
         warps = groups * self.point.items / 32
         return warps / (warps + self.costs.warps) * (_BUSY + self.costs.warps) / _BUSY
 
     def copies(self, price: float) -> float:
-        """The factor by which copies make multiply-adds slower: ``price`` times the perimeter of the tile over its area."""
+        """The factor by which copies slow the multiply-adds: ``price`` times (1 / rows + 1 / columns) of the tile, plus 1."""
         return 1 + price * (1 / self.point.rows + 1 / self.point.columns)
 
     def sustained(self) -> _Timed:
-        """With the rate by which full multiprocessors come to what the power limit allows, of a tile that comes near it otherwise."""
+        """The tile at the rate that the power limit allows full multiprocessors, if it would otherwise come near that limit."""
         usual = self.reached(self.tile.groups) / self.copies(_COPIES)
         allowed = _SUSTAINED * (_CROWDED if self.tile.groups > 1 else 1.0) / self.copies(_DRAWN)
         return replace(self, rate=allowed / usual) if self.rate * usual >= _NEAR * allowed else self
 
     def round(self, k: int, groups: int) -> float:
-        """Microseconds in which so many groups on a multiprocessor multiply k steps of a tile each, and store it."""
+        """Microseconds for ``groups`` work-groups on a multiprocessor to multiply k steps of a tile each, and to store it."""
         point, area = self.point, self.point.rows * self.point.columns
         drain = self.costs.drain * 1e-3 * area * self.itemsize if self.tile.groups == 1 else 0.0
         fill: float = self.costs.filled(point.rows + point.columns, min(point.KB * (point.STAGES - 1), k), self.itemsize)
@@ -94,18 +103,18 @@ class _Timed:
         return multiplied / self.reached(groups) * self.copies(_COPIES) + fill + drain
 
     def whole(self, groups: int, k: int, parts: int = 1) -> float:
-        """Microseconds of so many whole tiles, or of tiles in ``parts`` of k, which the last group adds up."""
+        """Microseconds for ``groups`` whole tiles, or with k split in ``parts`` that the last work-group of a tile adds up."""
         each = ceil_div(groups * parts, self.units)
         rounds, rest = divmod(each, self.tile.groups)
         steps = ceil_div(k, parts)
         took = rounds * self.round(steps, self.tile.groups) + (self.round(steps, rest) if rest else 0.0)
-        # the first groups are spread evenly
+        # the first work-groups are spread evenly over the multiprocessors
         uneven = ceil_div(groups * parts, self.units * self.tile.groups) * self.tile.groups / each if rounds else 1.0
         crowded = _CROWDED if self.tile.groups > 1 else 1.0
         return took * (1 + _TOGETHER * (uneven - 1)) * crowded + (self.joined(parts) if parts > 1 else 0.0)
 
     def shared(self, wanted: int, k: int, stream: SharedTiles) -> float:
-        """Microseconds of so many tiles that are shared: so much of a wave as there are, and what the sharing costs."""
+        """Microseconds for ``wanted`` tiles in stream-K: the fraction of waves that they make, and the cost of sharing."""
         parts = ceil_div(ceil_div(k, self.point.KB), stream.share) + 1
         waves = wanted / (self.tile.groups * self.units)
         slower = _SLOWER[self.point.MMA] * (_DEEP if self.point.MMA and self.point.DOUBLE == 2 else 1.0)
@@ -113,13 +122,13 @@ class _Timed:
         return (slower * self.round(k, self.tile.groups) + begun) * waves + self.joined(parts)
 
     def joined(self, parts: int) -> float:
-        """Microseconds in which the last group of a tile adds up its parts."""
+        """Microseconds for the last work-group of a tile to add up its parts."""
         return _PIECE + parts * 1e-6 * self.point.rows * self.point.columns * self.itemsize / _SUMS
 
 
 @dataclass(frozen=True)
 class _Triangle:
-    """A product of which a triangle is wanted, and what its device takes for it."""
+    """A product of which a triangle is wanted, and the costs on its device."""
 
     problem: Problem
     device: DeviceInfo
@@ -129,26 +138,26 @@ class _Triangle:
 
     @property
     def order(self) -> int:
-        """Of C."""
+        """The order of C."""
         return self.problem.sizes["n"]
 
     @property
     def k(self) -> int:
-        """The steps of a sum."""
+        """The steps of k."""
         return self.problem.sizes["k"]
 
     @property
     def units(self) -> int:
-        """The multiprocessors."""
+        """The number of multiprocessors."""
         return max(self.device.compute_units, 1)
 
     @property
     def opencl(self) -> bool:
-        """Whether OpenCL's compiler makes the kernel."""
+        """Whether OpenCL's compiler builds the kernel."""
         return self.device.can.language == "OpenCL C"
 
     def tiles(self) -> Iterator[_Timed]:
-        """Those without a cut last wave."""
+        """The candidate tiles, without those that need a stream-K tail."""
         drawn = _drawn(self.problem)
         for tile, rate in zip(tiles(self.problem), self.costs.rates, strict=True):
             if not tile.tail:
@@ -156,17 +165,17 @@ class _Triangle:
                 yield timed.sustained() if drawn else timed
 
     def wanted(self, point: Gpu) -> int:
-        """The tiles in which something is wanted."""
+        """The number of tiles that the triangle intersects."""
         return point.groups_of_triangle(self.problem, self.zeros)
 
     def packing(self, point: Gpu) -> float:
-        """Microseconds in which panels are written; square tiles have one set of them where B is A."""
+        """Microseconds for packing; square tiles need one set of panels if op(B) is op(A) transposed."""
         operands = point.PACK_A + point.PACK_B - (self.mirrored and point.PACK_A and point.rows == point.columns)
         return operands * 2e-6 * self.order * self.k * self.problem.itemsize / self.costs.packed
 
     def tails(self, timed: _Timed, point: Gpu, like: Gpu, *, products: int = 1) -> Iterator[Way]:
-        """Whole waves of a square tile, and the rest in smaller ones, of operands that lie as they are, where the power limit binds: what
-        takes less time is slower by another launch.
+        """Whole waves of a square tile, and the rest in smaller tiles in a second launch. Only for unpacked operands and for products so
+        long that the power limit binds: a shorter product loses more by the second launch than it gains.
         """
         if point.PACK_A or point.PACK_B or point.KG > 1 or not _drawn(self.problem):
             return
@@ -183,9 +192,10 @@ class _Triangle:
 
 
 def ways(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> Iterator[Way]:
-    """``whole`` tiles first, then square ones, tiles with quarters, and tiles that groups share; nothing where ``whole`` is not known.
+    """The ways to compute the triangle: ``whole`` tiles first, then square ones, tiles with quarters, and stream-K. Empty if the constants
+    for ``whole`` are not known.
 
-    Operands come to local memory as those of ``whole`` do. Only where B is A ``mirrored`` quarters of tiles are shared.
+    All of them stage the operands as ``whole`` does. Quarters are shared only if op(B) is op(A) ``mirrored``.
     """
     costs = _costs(problem, device)
     if costs is None or not joins(device):
@@ -200,12 +210,12 @@ def ways(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirror
 
 
 def shared(problem: Problem, device: DeviceInfo, zeros: str, whole: Gpu, *, mirrored: bool = False) -> Found:
-    """The fastest of the ``ways`` by their estimates; ``whole`` tiles where there are none."""
+    """The fastest of the ``ways`` by estimate; ``whole`` tiles if there are none."""
     return min(ways(problem, device, zeros, whole, mirrored=mirrored), key=lambda way: way.took, default=Way(0.0, (whole, None))).found
 
 
 def _squares(case: _Triangle, whole: Gpu) -> Iterator[Way]:
-    """Whole square tiles, which the estimate of all variants does not know of where the power limit binds."""
+    """Whole square tiles where the power limit binds, which the general estimate does not model."""
     for timed in case.tiles() if _drawn(case.problem) else ():
         point = _staged(timed.point, whole)
         if point is not None and point.rows == point.columns and point.KG == 1 and _fits(point, case):
@@ -213,7 +223,9 @@ def _squares(case: _Triangle, whole: Gpu) -> Iterator[Way]:
 
 
 def _quarters(case: _Triangle, whole: Gpu) -> Iterator[Way]:
-    """Square tiles, of which those on the diagonal are shared in quarters, or of which the last ones are left to smaller tiles."""
+    """Square tiles where a work-group computes four wanted quarters of those on the diagonal, or where smaller tiles
+    compute the last ones.
+    """
     for timed in case.tiles() if case.mirrored else ():
         point = _staged(timed.point, whole)
         if point is None or not _quartering(point, case.problem) or not _fits(point, case):
@@ -226,7 +238,7 @@ def _quarters(case: _Triangle, whole: Gpu) -> Iterator[Way]:
 
 
 def _streams(case: _Triangle, whole: Gpu) -> Iterator[Way]:
-    """Tiles whose k all groups share evenly."""
+    """Stream-K: tiles whose k all work-groups share evenly."""
     problem, k = case.problem, case.problem.sizes["k"]
     for timed in case.tiles() if plain(problem) else ():
         tile = timed.tile
@@ -241,7 +253,7 @@ def _streams(case: _Triangle, whole: Gpu) -> Iterator[Way]:
 
 
 def doubled_ways(problem: Problem, device: DeviceInfo) -> Iterator[Way]:
-    """Square tiles of a product and its transpose in one launch, all in one size or with a rest in smaller ones."""
+    """Square tiles of a product and its transpose in one launch, all of one size or with the rest in smaller ones."""
     costs = _costs(problem, device)
     if costs is None:
         return
@@ -252,16 +264,19 @@ def doubled_ways(problem: Problem, device: DeviceInfo) -> Iterator[Way]:
         keeps = point.STAGES * point.KB * (point.rows + point.columns) >= point.rows * point.columns
         fills = along * (along + 1) // 2 >= case.units * timed.tile.groups
         if point.rows == point.columns and point.KG == 1 and keeps and fills and _fits(point, case):
-            longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two of those on the diagonal for one beside it
+            longest_first = along * (along - 1) // 2 + ceil_div(along, 2)  # two tiles on the diagonal take as long as one off it
             yield Way(timed.whole(longest_first, 2 * case.k), (point, triangle.doubled(case.order, point.rows)))
             yield from case.tails(timed, point, point, products=2)
 
 
 def doubled(problem: Problem, device: DeviceInfo) -> Found | None:
-    """The fastest of the ``doubled_ways``, where that is estimated to be faster than the whole product and a second launch, which adds what
-    lies across the diagonal.
+    """The fastest of the ``doubled_ways``, if it is estimated to be faster than the whole product and a second launch that adds the
+    elements across the diagonal; otherwise None.
     """
-    costs, divided = _costs(problem, device), expected(problem, device)  # with k shared in ways that are not for both products
+    costs, divided = (
+        _costs(problem, device),
+        expected(problem, device),
+    )  # the general estimate may split k, which both products in one launch cannot
     best = min(doubled_ways(problem, device), key=lambda way: way.took, default=None)
     if costs is None or divided is None or best is None:
         return None
@@ -273,7 +288,7 @@ def doubled(problem: Problem, device: DeviceInfo) -> Found | None:
 
 
 def doubled_by_ranking(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubled] | None:
-    """As ``doubled``, among all variants of square tiles: of sums twice as long of which a triangle is wanted. Short ones gain that the
+    """As ``doubled``, among all variants of square tiles: the estimate of a triangle of sums twice as long. Short sums gain most, since the
     whole product is not written and read again.
     """
     costs = _costs(problem, device)
@@ -297,18 +312,18 @@ def doubled_by_ranking(problem: Problem, device: DeviceInfo) -> tuple[Gpu, Doubl
 
 
 def _drawn(problem: Problem) -> bool:
-    """Whether the power limit binds."""
+    """Whether the power limit binds: for long float64 products."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     return problem.itemsize == 8 and float(m) * n * k >= _LONG
 
 
 def _alike(one: Gpu, other: Gpu) -> bool:
-    """Whether two points have one tile."""
+    """Whether two points have the same tile and pipeline."""
     return all(getattr(one, name) == getattr(other, name) for name in ("rows", "columns", "items", "KB", "STAGES", "DOUBLE", "KG"))
 
 
 def _staged(point: Gpu, like: Gpu) -> Gpu | None:
-    """The point with operands as another has them; None where its shape does not allow that, or too many registers would be needed."""
+    """The point with the operands staged as in ``like``; None if its shape does not allow that, or if it would need too many registers."""
     if like.KEEP or (like.TURN and any(side & (side - 1) for side in (point.TBR, point.TBC))):
         return None
     names = ("PACK_A", "PACK_B", "TURN", "PAD", "PAIRS", "HELD")
@@ -316,7 +331,9 @@ def _staged(point: Gpu, like: Gpu) -> Gpu | None:
 
 
 def _quartering(point: Gpu, problem: Problem) -> bool:
-    """Whether the tile is square, each of its quarters is the work of whole warps, and reals of C are stored in vectors."""
+    """Whether quarters of the point's tiles can be shared: it is square, each quarter is the work of whole warps, and C is stored in
+    vectors.
+    """
     even = point.TBR * point.LANES % 64 == 0 and point.TBC % (2 * point.LANES) == 0
     vectors = problem.sizes["n"] % point.VL == 0 and problem.layout["c"].vector_width(problem.itemsize) >= point.VL
     vectors = vectors or types_of(problem).complex
@@ -324,18 +341,18 @@ def _quartering(point: Gpu, problem: Problem) -> bool:
 
 
 def _spares(tile: GpuTile, problem: Problem) -> bool:
-    """Whether a tile's work-items have registers to spare, which no other group of their multiprocessor needs."""
+    """Whether a tile's work-items have registers to spare: the multiprocessor holds one work-group, and their sums are few."""
     return tile.groups == 1 and math.prod(tile.point.item_tile) * problem.itemsize <= _HELD
 
 
 def _fits(point: Gpu, case: _Triangle) -> bool:
-    """Whether the device takes such groups."""
+    """Whether a work-group of the point fits on the device."""
     limit = local_limit(case.device)
     return point.items <= case.device.max_work_group_size and point.local_bytes(case.problem.itemsize) <= limit
 
 
 def _costs(problem: Problem, device: DeviceInfo) -> Costs | None:
-    """The constants for the units that compute the problem, where they are known."""
+    """The constants for the units that compute the problem; None if they are not known."""
     units = problem.dtype == "float32" or matrix_units(device)
     reals = plain(problem) or types_of(problem).complex
     return known(device, problem.dtype) if device.nvidia and reals and units else None

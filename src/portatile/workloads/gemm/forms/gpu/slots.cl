@@ -1,4 +1,5 @@
-{# How gpu.cl stores sums that groups shared: a work-item's tile as slots of VL sums in a row, of which it stores one, the sum `total`. #}
+{# How gpu.cl stores sums that work-groups shared: the register tile consists of slots of VL neighbouring sums; stores slot `slot`, with sum
+   `total`. #}
 {% macro store_slot(slot, total) %}
 {% set realv = real ~ VL %}
             const int r = {{ slot }} * {{ VL }} / {{ cols }}, c = {{ slot }} * {{ VL }} % {{ cols }};

@@ -1,4 +1,4 @@
-"""How the groups of the gpu form copy an operand that is not packed: which of the sources in tiles.cl its storage allows."""
+"""How work-groups of the gpu form copy an operand that is not packed: which of the sources in tiles.cl its layout allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ _PAIR = 8  # bytes of two float32
 
 
 def source(problem: Problem, name: str, *, along: bool, transposed: bool, pairs: bool, shifted: bool) -> str:
-    """The name of the source of operand ``name``, ``a`` or ``b``.
+    """The name of the source (see tiles.cl) for operand ``name``, "a" or "b".
+
+    ``along``: an operand with k fast keeps that order in local memory. ``transposed``: otherwise it is transposed in vectors. ``pairs``:
+    rows that are not aligned for vectors are copied two elements at a time if possible. ``shifted``: rows with k slow are copied as the
+    vectors that contain them.
 
     ``along``: with k fast it lies in local memory as it is. ``transposed``: else vectors are transposed on the way there. ``pairs``: rows
     that are aligned to no vectors are copied two elements at a time where they may. ``shifted``: with k slow by the vectors that hold them.
@@ -31,7 +35,7 @@ def source(problem: Problem, name: str, *, along: bool, transposed: bool, pairs:
 
 
 def shifts(problem: Problem, name: str) -> bool:
-    """Whether rows of operand ``name`` begin anywhere, but the first of them at a vector, with k slow: what SHIFT applies to."""
+    """Whether SHIFT applies to operand ``name``: k is slow, the first row begins at a vector, and the others may begin anywhere."""
     layout, vector = problem.layout[name], 16 // problem.itemsize
     begins = layout.alignment % 16 == 0 and layout.offset % vector == 0
     return begins and not k_fast(problem, name) and not takes_vectors(problem, name)

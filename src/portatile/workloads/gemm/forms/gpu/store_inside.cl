@@ -1,8 +1,9 @@
-{# The end of gpu.cl for a tile that lies within a triangle of C: from registers, in vectors. What follows is for the other tiles. #}
+{# The end of gpu.cl for a tile that lies within a triangle of C: stores from registers, in vectors. The text after it is for all other
+   tiles. #}
 {% set realv = real ~ VL %}
 {% set high, wide = (bm // 2, bn // 2) if QUARTERS else (bm, bn) %}
 {% set in_triangle = "col0 + %d <= row0" % (wide - 1) if ZEROS == "c above" else "row0 + %d <= col0" % (high - 1) %}
-#ifdef PORTATILE_NVIDIA  // PoCL 5 runs barriers under a condition wrong
+#ifdef PORTATILE_NVIDIA  // PoCL 5 executes conditional barriers wrongly
     if ({{ in_triangle }}{{ " && row0 + %d <= m && col0 + %d <= n" % (high, wide) if C_EDGE }}) {
 #pragma unroll
         for (int r = 0; r < {{ rows }}; ++r) {

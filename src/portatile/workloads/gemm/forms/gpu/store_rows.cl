@@ -1,5 +1,6 @@
-{# The end of gpu.cl where C cannot be stored in vectors: TBR TR rows of the tile at a time go through local memory, so that neighbouring
-   work-items store neighbouring elements. From registers each would store elements that lie TC apart, a transaction for few of them. #}
+{# The end of gpu.cl if C cannot be stored in vectors: TBR TR rows of the tile at a time go through local memory, so that neighbouring
+   work-items store neighbouring elements (coalesced). Stored from registers, elements would lie TC apart, and a transaction would hold few
+   of them. #}
 {% set block = TBR * TR %}
 #pragma unroll
     for (int piece = 0; piece < {{ TRR }}; ++piece) {

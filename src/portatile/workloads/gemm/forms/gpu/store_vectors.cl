@@ -1,4 +1,4 @@
-{# The end of gpu.cl where each work-item stores its own sums, in vectors of `w` elements. #}
+{# The end of gpu.cl if each work-item stores its own sums, in vectors of `w` elements. #}
 {{ "    if (!unwanted)\n" if STREAMED }}#pragma unroll
     for (int r = 0; r < {{ rows }}; ++r) {
         const int i = r / {{ TR }} * {{ jump_of["a"] }} + r % {{ TR }} + tr * {{ TR }};

@@ -1,7 +1,7 @@
-"""Triangles of C whose tiles all groups share evenly, so that no last wave leaves multiprocessors idle.
+"""Stream-K for a triangle of C: work-groups share the tiles evenly, so that no last wave leaves multiprocessors idle.
 
-Known as stream-K (Osama et al., 2023): the steps of k of all tiles lie in a row, and each group has as many of them. Of a triangle of
-several waves so many tiles are shared that one to two are left for each group; the others have a group each.
+The steps of k of all tiles form one sequence, of which every work-group takes an equal share (Osama et al., 2023). If the triangle takes
+several waves, only the last one to two tiles of each work-group are shared; the others have a work-group each.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from portatile.workloads.gemm.forms.gpu.point import Gpu
 from portatile.workloads.gemm.forms.gpu.triangle import Doubled, Quarters, Rest, count, rest
 from portatile.workloads.gemm.passing import ceil_div
 
-_LEAST = 64  # steps of k that a group has, at least
+_LEAST = 64  # steps of k that a work-group computes, at least
 _INT_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class SharedTiles:
-    """How groups share the tiles of a triangle: the first ``tiles`` by ``share`` steps of KB each, the others whole.
+    """How work-groups share the tiles of a triangle: the first ``tiles`` in shares of ``share`` stages (KB steps) each, the others whole.
 
-    ``sharing`` groups have shares, ``groups`` are launched. No group has parts of more than ``pieces`` tiles; the text comes once
-    for each of them, or is ``looped``.
+    ``sharing`` work-groups have shares, ``groups`` are launched. No work-group has parts of more than ``pieces`` tiles. The kernel text
+    contains the code of a part once for each piece, or, if ``looped``, in a loop.
     """
 
     share: int
@@ -33,13 +33,13 @@ class SharedTiles:
     looped: bool
 
     def planes(self, tile: int) -> int:
-        """Bytes of the sums that groups leave, of two tiles of so many bytes each."""
+        """Bytes of the planes for partial sums: each sharing work-group leaves those of two tiles, of ``tile`` bytes each."""
         return 2 * self.sharing * tile
 
 
 @dataclass(frozen=True)
 class Tailed:
-    """Whole waves of ``first`` tiles in one launch, and in the next one the ``rest``, with the ``smaller`` tiles of half their side."""
+    """Two launches: whole waves of ``first`` tiles, then the ``rest`` in ``smaller`` tiles of half the side."""
 
     first: Quarters | Doubled
     smaller: Gpu
@@ -48,11 +48,11 @@ class Tailed:
 
 OneLaunch = SharedTiles | Quarters | Doubled | Rest
 Sharing = OneLaunch | Tailed
-"""How groups share the tiles of a triangle of C."""
+"""How work-groups share the tiles of a triangle of C."""
 
 
 def facts(sharing: OneLaunch | None) -> dict[str, Value]:
-    """What the text has to know of it."""
+    """What the kernel text has to know about the sharing."""
     stream = sharing if isinstance(sharing, SharedTiles) else None
     return {
         "QUARTERS": isinstance(sharing, Quarters),
@@ -65,7 +65,9 @@ def facts(sharing: OneLaunch | None) -> dict[str, Value]:
 
 
 def tailed(order: int, side: int, smaller: Gpu, slots: int, *, doubled: bool = False) -> Tailed | None:
-    """Waves of ``slots`` groups that run at once, of tiles of this side beside the diagonal, and the rest; None without a whole wave."""
+    """Waves of ``slots`` work-groups that run at once, each with a tile of this side off the diagonal, and the rest; None without a whole
+    wave.
+    """
     along = ceil_div(order, side)
     first = along * (along - 1) // 2 // slots * slots
     whole = Doubled(first, side * side) if doubled else Quarters(first)
@@ -73,8 +75,8 @@ def tailed(order: int, side: int, smaller: Gpu, slots: int, *, doubled: bool = F
 
 
 def streamed(order: int, k: int, zeros: str, point: Gpu, slots: int) -> SharedTiles | None:
-    """How ``slots`` groups that run at once share a triangle of this order, of which nothing is wanted "above" or "below" the diagonal, as
-    ``zeros`` says; None where whole tiles fill them as well.
+    """How ``slots`` work-groups that run at once share a triangle of this order, where C is not wanted on the side of the diagonal ("above"
+    or "below") that ``zeros`` names; None if whole tiles occupy them as well.
     """
     wanted, steps = count(order, zeros, point.rows, point.columns), ceil_div(k, point.KB)
     waves, rest = divmod(wanted, slots)

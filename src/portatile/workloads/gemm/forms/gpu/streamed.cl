@@ -1,11 +1,13 @@
-{# How gpu.cl begins where groups share the tiles of C's triangle evenly: stream-K (Osama et al., 2023). The steps of k of all tiles lie in a row:
+{# Stream-K in gpu.cl: work-groups share the tiles of C's triangle evenly (Osama et al., 2023). The steps of k of all tiles form one
+   sequence:
 
          |  tile 0  |  tile 1  |  tile 2  | ...
           group 0 |  group 1  |  group 2 ...
 
-   Of the first `shared` tiles a group has the next `share` steps, so that all groups end together; a tile that was left has a group of its
-   own. What a group has of a tile is a piece. The text comes once for each of them, or is LOOPED: in a loop over pieces compilers move the
-   operands of matrix instructions about. What nobody needs while a piece is multiplied waits in local memory, for registers are scarce. #}
+   Of the first `shared` tiles each work-group takes the next `share` steps, so that all end together; every other tile has a work-group of
+   its own. What a work-group computes of one tile is a piece. The text contains the code of a piece once for each of PIECES, or once in a
+   loop (LOOPED): in loops, compilers move the operands of matrix instructions between registers. Variables that are not needed while a
+   piece is multiplied are kept in local memory, because registers are scarce. #}
     __local int kept_ints[{{ kept_names | length }}];
     volatile __local int* const kept = kept_ints;
     const int steps = (k - 1) / {{ KB }} + 1;

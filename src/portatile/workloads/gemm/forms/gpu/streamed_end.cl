@@ -1,5 +1,5 @@
-{# The end of a piece: on to the next one of the group. #}
-    barrier(CLK_LOCAL_MEM_FENCE);  // nobody reads this piece's tiles any more
+{# The end of a piece: the work-group continues with its next one. #}
+    barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have finished with this piece's tiles
     if (item == 0)
         {{ kept("at") }} = (number + 1) * steps;
     barrier(CLK_LOCAL_MEM_FENCE);

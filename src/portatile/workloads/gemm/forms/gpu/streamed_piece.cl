@@ -1,4 +1,4 @@
-{# The beginning of a piece: its tile, from where its group has come in the row of steps. #}
+{# The beginning of a piece: its tile, and the first of its steps, from how far its work-group has come in the sequence. #}
     {{ "do" if LOOPED else "if (%s < %s)" % (kept("at"), kept("end")) if piece }} {
     const int at = {{ kept("at") }}, number = at / steps;
 {% set number = "number" %}

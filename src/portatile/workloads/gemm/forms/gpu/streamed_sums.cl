@@ -1,6 +1,6 @@
-{# Behind a piece's steps: where other groups have parts of the tile, a group leaves its sums in `planes`, two of them a group, unless it is
-   the last of two; the last group adds up all parts in their order, which for two of them needs no order. `unwanted`: another group
-   stores C. #}
+{# After a piece's steps: if other work-groups have parts of the tile, a work-group leaves its sums in `planes` (two for each work-group),
+   unless it is the second of two. The last one to arrive adds up all parts in order; the sum of two parts is the same in any order.
+   `unwanted`: another work-group stores the tile. #}
 {% set realv = real ~ VL %}
 {% set slot = "((r * %d + c) * %d + item * %d)" % (cols, team, VL) %}
     barrier(CLK_LOCAL_MEM_FENCE);

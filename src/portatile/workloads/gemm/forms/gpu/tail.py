@@ -1,6 +1,6 @@
-"""The tail of a product: the tiles of a last wave that would leave part of the device idle have their k split among all groups.
+"""The stream-K tail of a product: tiles of a last wave that would leave part of the device idle have their k split among all work-groups.
 
-Known as the data-parallel tiles and the stream-K tail of a hybrid schedule (Osama et al., 2023), with parts of equal length.
+This is the hybrid schedule of Osama et al. (2023), data-parallel tiles and a stream-K tail, with parts of equal length.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.point import TailCut
 
-PARTS = 16  # groups that share a tile of the tail, at most
-_STEPS = 128  # steps of k that each of them has, at least
-_PLANE_STEPS = 12  # steps of k that storing an element of a plane and adding it take, for each of its bytes
+PARTS = 16  # work-groups that share a tile of the tail, at most
+_STEPS = 128  # steps of k that each of them computes, at least
+_PLANE_STEPS = 12  # the cost of a plane's element, stored and added later, in steps of k for each of its bytes
 
 
 class Tiled(Protocol):
-    """The fields of a point that a tail reads."""
+    """The properties of a point that the tail depends on."""
 
     @property
     def rows(self) -> int:
@@ -30,14 +30,15 @@ class Tiled(Protocol):
 
     @property
     def TAIL(self) -> int:  # the parameter's name
-        """Groups on a multiprocessor."""
+        """Work-groups that a multiprocessor holds at once."""
 
 
 def cut(problem: Problem, point: Tiled, device: DeviceInfo) -> TailCut | None:
-    """Where the tail of ``point`` begins, at a whole row of tiles, for the least waves; None where rows or k are too few to cut, and
+    """Where the tail of ``point`` begins, at a whole row of tiles, so that the number of waves is least. None if there are too few rows or
+    steps of k to cut, or if more than half of the last wave is used.
     where more than half of the last wave is used.
 
-    A wave is TAIL groups on every multiprocessor.
+    A wave is TAIL work-groups on every multiprocessor.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     down, across, slots = -(-m // point.rows), -(-n // point.columns), point.TAIL * device.compute_units

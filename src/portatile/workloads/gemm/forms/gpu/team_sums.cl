@@ -1,4 +1,4 @@
-{# The KG parts of a group of gpu.cl have summed their shares of k: part 0 adds those of the others, in their order, by way of local memory. #}
+{# The KG parts of a work-group have summed their shares of k. Part 0 adds the sums of the others, in order, through local memory. #}
 #pragma unroll
     for (int other = 1; other < {{ KG }}; ++other) {
         barrier(CLK_LOCAL_MEM_FENCE);

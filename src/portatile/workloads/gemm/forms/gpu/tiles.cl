@@ -1,45 +1,46 @@
-{# How gpu.cl fills a tile in local memory. A tile has KB rows of neighbours across k, or, where it says so, rows of KB neighbours along k:
+{# How gpu.cl fills a tile in local memory. A tile has KB rows of neighbours across k, or, where noted, rows of KB neighbours along k:
 
-     panel       panels of pack.cl, as wide as the tile, zeros where the operand ends
-     vectors     stored with k slow, 16 bytes at a time
-     elements    stored with k slow, an element at a time, for storage that is not aligned
-     pairs       the same, two elements at a time, for storage that is aligned to two
-     shifted     stored with k slow, rows that begin anywhere: the 16 bytes that hold them, so that row kk lies kk SHIFT elements on, modulo
-                 those of a vector
-     columns     stored with k fast, an element at a time, transposed on the way
-     complexes   the same of complex elements, of which the real and the imaginary part become neighbours across k; for matrix
-                 instructions kept along k
-     mirrored    one triangle of a symmetric matrix, an element at a time, each from where it or its mirror image is stored; of complex elements
-                 kept as those
-     transposed  stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
-     lines       stored with k fast and kept so, 16 bytes at a time
-     dots        the same, an element at a time
-     dot_pairs   the same, two elements at a time
+     panel       copied from panels of pack.cl, which are as wide as the tile and have zeros where the operand ends
+     vectors     k slow, copied 16 bytes at a time
+     elements    k slow, copied element by element, for storage that is not aligned
+     pairs       k slow, copied two elements at a time, for storage that is aligned to two
+     shifted     k slow, rows begin anywhere: the aligned 16-byte vectors that contain a row are copied, so that row kk begins kk SHIFT
+     elements
+                 into its first vector, modulo the vector's length
+     columns     k fast, copied element by element, transposed on the way
+     complexes   the same for complex elements, whose real and imaginary part become neighbours across k; for matrix instructions the rows
+                 run along k
+     mirrored    one triangle of a symmetric matrix: each element is copied from its place or from its mirror image; complex elements stay
+                 together
+     transposed  k fast, loaded to registers 16 bytes at a time, and transposed on the way to local memory after a stage's multiply-adds
+     lines       k fast, and rows of the tile run along k, copied 16 bytes at a time
+     dots        the same, copied element by element
+     dot_pairs   the same, copied two elements at a time
 
-   With HELD elements and pairs go through registers too: they are loaded where other copies start, and stored when the work of a stage is
-   done. An asynchronous copy takes a multiprocessor as long for 4 bytes of each work-item as for 16.
+   With HELD, elements and pairs go through registers, too: they are loaded where the other copies start, and stored after a stage's
+   multiply-adds. An asynchronous copy of 4 bytes for each work-item takes a multiprocessor as long as one of 16.
 
-   Where stores or loads would not spread over the banks, blocks within a row are exchanged, never less than what one memory transaction
-   brings: 32 bytes that lie apart, or across such a border, are copied at half the speed.
-   In all macros `x` names the operand, `wide` is its tile, `pitch` a row of it in local memory, `ld` its row stride, `first`, `end` its
-   range across k. With `edge` the tile goes past that range: what lies there is copied from its last elements, and nobody stores
-   what comes of it. With K_EDGE the last tile goes past k: copies past its end bring zeros. #}
+   Where stores or loads would cause bank conflicts, blocks within a row are swizzled (exchanged), but never parts of a 32-byte memory
+   transaction: 32 bytes that are torn apart, or cross such a border, are copied at half the speed.
+   In all macros `x` names the operand, `wide` is the width of its tile, `pitch` the row pitch in local memory, `ld` the row stride in
+   memory; `first` and `end` are its range across k. With `edge` the tile extends past that range: the operand's last elements are copied
+   there, and nothing computed from them is stored. With K_EDGE the last tile extends past k: copies from there bring zeros. #}
 {% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
 {% macro width(source) %}{{ vector if source in ("panel", "vectors", "shifted", "lines", "transposed") else 2 if source in ("pairs", "dot_pairs", "complexes") else 1 }}{% endmacro %}
 {% macro along(source) %}{{ "1" if source in ("columns", "complexes", "transposed") or source in lines }}{% endmacro %}
 {% macro held(source) %}{{ "1" if source == "transposed" or (HELD and source in ("elements", "pairs")) }}{% endmacro %}
-{# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
+{# swizzles stay within what neighbouring work-items read together, because their other operands lie at the same distances again #}
 {% set together = [128 // itemsize, jump_of["a"], jump_of["b"]] | min %}
-{# ... in the rows of a transposed tile that hold the 16 bytes number `piece` along k, ... #}
+{# the swizzle of the rows of a transposed tile that hold vector number `piece` along k, ... #}
 {% macro turn(piece) %}({{ piece }} * {{ [vector, together // (KB // vector)] | max }} & {{ together - 1 }}){% endmacro %}
-{# ... in row `kk` of a tile for matrix instructions, ... #}
+{# ... of row `kk` of a tile for matrix instructions, ... #}
 {% macro skew(kk) %}{{ "((%s) & 3) * 4" % kk if spread else "((%s) & 6) * 2" % kk }}{% endmacro %}
-{# ... in line `i` #}
+{# ... and of line `i` of a tile with rows along k #}
 {% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB, together] | min // vector - 1) * vector) }}{% endmacro %}
-{# ... and how far on row `kk` of a shifted tile begins: tiles begin at a multiple of a vector's steps of k. Those rows are a vector longer than
-   the tile, so that pairs for matrix instructions lie in different banks as they are #}
+{# How far into its first vector row `kk` of a shifted tile begins; tiles start at a multiple of a vector's steps of k. These rows are a
+   vector longer than the tile, so that pairs for matrix instructions lie in different banks without a swizzle. #}
 {% macro begins(x, kk) %}(({{ kk }}) * {{ shift_of[x] }} & {{ vector - 1 }}){% endmacro %}
-{# where element `i` across k of step `kk` lies in the tile #}
+{# the place of element `i` across k, step `kk`, in the tile #}
 {% macro spot(source, pitch, kk, i, x="") %}
 {{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in lines
    else "((%s) & -2) * %d + ((%s) * 2 ^ ((%s) & 2) * 4) + ((%s) & 1)" % (i, KB, kk, i, i) if source in complex_lines
@@ -48,17 +49,17 @@
    else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, turn("%s / %d" % (kk, vector))) if source == "transposed"
    else "(%s) * %s + %s" % (kk, pitch, i) }}
 {%- endmacro %}
-{# steps of k that a copy brings, and elements across k #}
+{# steps of k, and elements across k, that one copy brings #}
 {% macro deep(source) %}{{ width(source) if along(source) and source != "complexes" else 1 }}{% endmacro %}
 {% macro broad(source) %}{{ 2 if source == "complexes" else 1 if along(source) else width(source) }}{% endmacro %}
-{# copies across the rows of a tile, or along its k where that is contiguous #}
+{# the number of copies for a row of the tile, or along its k if that is contiguous #}
 {% macro per(source, wide) %}{{ KB // (deep(source) | int) if along(source) else wide // (width(source) | int) }}{% endmacro %}
-{# whether every work-item copies at the same place of some rows #}
+{# whether every work-item copies at the same place of several rows #}
 {% macro even(source, wide) %}
 {% set per = per(source, wide) | int %}
 {{- "1" if items % per == 0 and KB * wide // (width(source) | int) % items == 0 -}}
 {% endmacro %}
-{# the place in tile and operand that a work-item copies first #}
+{# the place in the tile and in the operand of a work-item's first copy #}
 {% macro place(x, source, wide, pitch, edge, ld, first, end) %}
 {% if source == "mirrored" %}
     __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset;
@@ -94,7 +95,7 @@
     {{ real if width == 1 else real ~ width }} {{ x }}_held[{{ (KB * wide // width + items - 1) // items }}];
 {% if noted(wide, width) %}
 #ifdef PORTATILE_OPENCL
-    uint {{ x }}_there = 0;  // which of them are no zeros
+    uint {{ x }}_there = 0;  // bit s: whether element s is inside the operand, not a zero
 #endif
 {% endif %}
 {% endif %}
@@ -103,12 +104,12 @@
 {% endif %}
 {% endif %}
 {% endmacro %}
-{# the copy of the 16 bytes in row `kk` of a shifted tile that number `i` of it lies in #}
+{# the copy of the aligned vector that contains element `i` of row `kk` of a shifted tile #}
 {% macro copy_shifted(x, pitch, ld, first, end, kk, i) %}
                     const int from = {{ i }} - {{ begins(x, kk) }};
                     {{ copy(16, "%s_to + (%s) * %s + %s" % (x, kk, pitch, i), "%s_at + (long)(%s) * %s + from" % (x, kk, ld), "%s + from < %s && k_next + %s < k1" % (first, end, kk)) }};
 {%- endmacro %}
-{# the copies of a shifted tile: of each row a vector more than its elements fill #}
+{# the copies of a shifted tile: for each row one vector more than its elements fill #}
 {% macro copies_shifted(x, wide, pitch, ld, first, end) %}
 {% set per = wide // vector %}
 {% if even("shifted", wide) %}
@@ -134,9 +135,10 @@
             }
 {% endif %}
 {% endmacro %}
-{# the copies of a mirrored tile. Where all of it lies on the side whose rows in memory are those of the tile, 16 bytes at a time, unless matrix
-   instructions need the registers; else a warp has 8 steps of k of 4 rows, so that it reads few lines of memory on either side. With matrix
-   instructions two copies are placed at a time: the places of all take up to 60 registers, which another group would need #}
+{# The copies of a mirrored tile. If the whole tile lies on the side that is stored in the tile's order, it is copied 16 bytes at a time,
+   unless matrix instructions need the registers. Otherwise a warp copies 8 steps of k of 4 rows, so that it reads few cache lines on either
+   side. With matrix instructions the loop is unrolled by two only: all addresses together would take up to 60 registers, which another
+   work-group needs. #}
 {% macro copies_mirrored(x, wide, pitch, edge, ld, first, end) %}
 {% set first_c, past_c = ("(%s) / 2" % first, "(%s + %d) / 2" % (first, wide)) if COMPLEX else (first, "%s + %d" % (first, wide)) %}
 {% if MIRRORED_WHOLE and not MMA %}
@@ -164,12 +166,13 @@
                     {{ copy(itemsize * parts_c, "%s_to + %s" % (x, spot("mirrored", pitch, "kk", "i")), "%s_at + (long)row * %s + column%s" % (x, ld, " * 2" if COMPLEX else ""), "%s + i < %s && along < k1" % (first, end) if edge or K_EDGE else "") }};
             }
 {% endmacro %}
-{# slot `s` of those that a work-item copies along a row of k, kept inside the operand #}
+{# the slot `s` of a work-item's copies along a row of k, clamped to the operand #}
 {% macro inside(x, edge) %}{{ "min(s, %s_last)" % x if edge else "s" }}{% endmacro %}
-{# Elements outside go through registers as zeros. OpenCL's compiler makes a branch of a question whether to load, and so waits for each element:
-   there all are loaded, from an address that may be read, and which of them become zeros is noted in the bits of a word #}
+{# Elements outside the operand are zeros that go through registers. OpenCL's compiler turns a conditional load into a branch, and so waits
+   for each element. There all elements are loaded, from an address that may be read, and a bit for each notes which of them become
+   zeros. #}
 {% macro noted(wide, width) %}{{ "1" if KB * wide // width <= 32 * items }}{% endmacro %}
-{# what is done with an element or some of one tile: an asynchronous copy; a load to a register, or the store of what it brought #}
+{# what happens to one or several elements of a tile: an asynchronous copy, a load to registers, or the store of what was loaded #}
 {% macro move(what, x, wide, width, to, from, condition) %}
 {% set type = real if width == 1 else real ~ width %}
 {% set bits = condition and noted(wide, width) %}
@@ -200,7 +203,7 @@
 *(__local {{ type }}*)({{ to }}) = {{ x }}_held[s]
 {%- endif %}
 {% endmacro %}
-{# the copies of one tile, or as `what` says #}
+{# the copies of one tile, or their loads or stores, as `what` says #}
 {% macro copies(x, source, wide, pitch, edge, ld, first, end, what="copy") %}
 {% set width = width(source) | int %}
 {% set broad = broad(source) | int %}
@@ -232,7 +235,7 @@
 {% endif %}
             }
 {% endmacro %}
-{# a transposed tile by way of registers: `loads` starts it, `settle` ends it; k and the row stride are multiples of the vector here #}
+{# a transposed tile through registers: `loads` starts it, `settle` ends it; here k and the row stride are multiples of a vector #}
 {% macro loads(x, wide, edge, ld, first, end) %}
 {% set per = KB // vector %}
 {% set slots = wide * per %}
@@ -273,5 +276,5 @@
 {% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
 {{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies_mirrored(x, wide, pitch, edge, ld, first, end) if source == "mirrored" else copies_shifted(x, wide, pitch, ld, first, end) if source == "shifted" else copies(x, source, wide, pitch, edge, ld, first, end, "load" if held(source) else "copy") }}
 {%- endmacro %}
-{# from one stage to the next in the operand #}
+{# the distance from one stage to the next in the operand #}
 {% macro stride(source, wide, ld) %}{{ 0 if source == "mirrored" else wide * KB if source == "panel" else KB * (2 if source == "complexes" else 1) if along(source) else "(long)%s * %d" % (ld, KB) }}{% endmacro %}

@@ -1,4 +1,4 @@
-"""The tiles that the estimate of the gpu form chooses among, each with how its work-items share it."""
+"""The tiles among which the estimate of the gpu form chooses, with their pipelines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from portatile.records import Problem
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.storage import k_fast
 
-_CAUTION = 0.87
-_UNBOUND = 1.6  # times the rate of a tile's mirror image, with which it shares all but the order of rows and columns
+_CAUTION = 0.87  # what guessed rates are multiplied by, so that misjudged tiles are not chosen too often
+_UNBOUND = 1.6  # the largest credible ratio of a tile's rate to that of its mirror image (rows and columns exchanged)
 
 
 @dataclass(frozen=True)
 class GpuTile:
-    """A point without staging, and how many of its groups a multiprocessor holds; only with a cut last wave where ``tail`` is set."""
+    """A point without staging of operands, and the work-groups of it that a multiprocessor holds. ``tail``: it is
+    used only with this TAIL.
+    """
 
     point: Gpu
     groups: int
@@ -24,20 +26,20 @@ class GpuTile:
 
 
 def tiles(problem: Problem) -> tuple[GpuTile, ...]:
-    """The tiles that are candidates, in the order of ``Costs.rates``."""
+    """The candidate tiles for a problem, in the order of ``Costs.rates``."""
     return tiles_of(problem.dtype, not k_fast(problem, "a") and k_fast(problem, "b"))
 
 
 def tiles_of(dtype: str, written: bool) -> tuple[GpuTile, ...]:
-    """The same for an element type; ``written``: A has k slow, and B has it fast."""
+    """The candidate tiles for an element type; ``written``: A has k slow and B has k fast, so matrix instructions take them as written."""
     if dtype == "float32":
         return _FLOAT32
     return _WRITTEN if written else _FLOAT64
 
 
 def completed(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
-    """Rates of all tiles of an element type, where timings gave those of the first ones: the others follow from their geometry, in
-    proportion to the known ones, and a little lower, for what is misjudged so must not be chosen too often.
+    """The rates of all tiles of an element type, of which timings gave the first ones. The others follow from the tiles' geometry, in
+    proportion to the known ones but a little lower, so that misjudged tiles are not chosen too often.
     """
     guessed = [_by_geometry(tile.point, dtype) for tile in tiles_of(dtype, False)]
     scale = _CAUTION * math.exp(fmean(math.log(rate / guess) for rate, guess in zip(rates, guessed, strict=False)))
@@ -45,7 +47,9 @@ def completed(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def plausible(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
-    """Rates without those that a fit to few timings left unbound: one far above that of the tile's mirror image becomes that one."""
+    """The rates, where a rate far above that of the tile's mirror image, which a fit to few timings left
+    undetermined, is replaced by it.
+    """
     shapes = [_shape(tile.point) for tile in tiles_of(dtype, False)]
     known = dict(zip(shapes, rates, strict=True))
     mirrored = [known.get((columns, rows, *rest), rate) for (rows, columns, *rest), rate in zip(shapes, rates, strict=True)]
@@ -53,13 +57,14 @@ def plausible(dtype: str, rates: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _shape(point: Gpu) -> tuple[int, ...]:
-    """Rows and columns, and what mirror images have in common."""
+    """Rows and columns, followed by the properties that mirror images share."""
     return point.rows, point.columns, point.items, point.KB, point.STAGES, point.DOUBLE, point.KG
 
 
 def _by_geometry(point: Gpu, dtype: str) -> float:
-    """A rate in an arbitrary unit: it grows with the multiply-adds for each element that a work-item loads, and that a group copies, and
-    falls with the parts that share k. The exponents are those of timings of nine thousand points on an H100 and an H200.
+    """A rate in an arbitrary unit. It grows with the multiply-adds for each element that a work-item loads and for each that a work-group
+    copies, and falls with the number of parts that divide k. The exponents are those of timings of nine thousand points on an H100 and an
+    H200.
     """
     down, across = point.item_tile
     own = down * across / (down + across)
@@ -162,14 +167,14 @@ _MATRIX: tuple[_Row, ...] = (
     ((3, 1), (1, 2), 64, 3, 1, 4, 1, 0),
     ((4, 1), (1, 3), 16, 4, 1, 1, 3, 0),
     ((4, 1), (2, 3), 16, 4, 1, 1, 2, 0),
-    # for so short sums that operands ahead do not pay for their registers
+    # for sums so short that double buffering in registers does not pay
     ((2, 2), (2, 2), 16, 4, 0, 1, 3, 0),
     ((2, 2), (4, 2), 16, 4, 0, 1, 2, 0),
 )
 
 
 def _matrix_tile(row: _Row, written: bool) -> GpuTile:
-    """A tile for matrix instructions. Unless ``written``, rows and columns change places, which spares moves between registers."""
+    """A tile for matrix instructions. Unless ``written``, rows and columns change places, which avoids moves between registers."""
     warps, blocks, kb, stages, double, parts, groups, tail = row
     point = matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
     return GpuTile(replace(point, KG=parts), groups, tail)

@@ -1,4 +1,4 @@
-"""Timings of the gpu form's configurations on one device: the file that a model is fitted to, and that anybody can refit."""
+"""Timings of the gpu form's configurations on one device: the file to which a model is fitted, so that anybody can refit it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 
 _SEED, _SHAPES = 20, 600
-_LEAST, _LARGEST = 32, 10000  # a side
-_MOST = 7e10  # multiply-adds
-_EACH_SQUARE = 8  # shapes for each square
-_TILES, _LEFT = 2, 12  # for three points that are wanted; points for each: what is looked at
+_LEAST, _LARGEST = 32, 10000  # the sides of a shape
+_MOST = 7e10  # multiply-adds of a shape
+_EACH_SQUARE = 8  # one in so many shapes is a square
+_TILES, _LEFT = 2, 12  # candidates: tiles for every three points asked for, and points for each
 _SQUARES = (1024, 256, 2048, 1537, 640, 384, 4096, 896, 503, 3000)
 
 
@@ -49,7 +49,7 @@ class Timings:
 
 @dataclass(frozen=True, eq=False)
 class TimedCase:
-    """One problem: configurations that were timed as the estimate sees them, their microseconds, and the least of all of the form."""
+    """One problem: its timed configurations as the estimate sees them, their microseconds, and the least time of any point of the form."""
 
     name: str
     best: float
@@ -58,12 +58,12 @@ class TimedCase:
     took: variants.Floats
 
     def estimated(self, costs: Costs) -> variants.Floats:
-        """Microseconds of each by the estimate."""
+        """The estimate for each configuration, in microseconds."""
         return estimate.microseconds(self.shape, self.columns, costs)
 
 
 def read(path: Path) -> Timings:
-    """The timings in a file, compressed or not. Raises ArgumentError for any other."""
+    """The timings in a file, compressed or not. Raises ArgumentError if it holds none."""
     try:
         return msgspec.json.decode(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes(), type=Timings)
     except (OSError, EOFError, zlib.error, msgspec.MsgspecError) as error:
@@ -71,8 +71,8 @@ def read(path: Path) -> Timings:
 
 
 def cases(timings: Timings, dtype: str, problem_of: Any) -> list[TimedCase]:
-    """The configurations that the estimate may choose among, for each shape of this element type; ``problem_of`` makes a problem of sizes,
-    dtype, options.
+    """The configurations among which the estimate may choose, for each shape of this element type. ``problem_of`` makes a problem from
+    sizes, dtype and options.
     """
     found = []
     for timed in timings.shapes:
@@ -87,15 +87,15 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[TimedCase]:
 
 
 def joined(timed: Sequence[TimedCase]) -> tuple[estimate.ProblemShape, variants.VariantColumns]:
-    """All rows of some problems of one element type, with the sizes of each."""
+    """The configurations of all these problems as columns, each with its problem's sizes."""
     counts = [len(case.took) for case in timed]
     columns: dict[str, Any] = {name: np.repeat([getattr(case.shape, name) for case in timed], counts) for name in estimate.COLUMNS}
     return replace(timed[0].shape, **columns), variants.joined([case.columns for case in timed])
 
 
 def designed() -> tuple[tuple[tuple[int, int, int], str], ...]:
-    """Sizes and transpositions to time: by turns a square, and a product whose sides are drawn log-uniform, each rounded to a multiple of
-    1, 4 or 8, so that skewed, short and odd ones are among them. Any beginning is a mixture; always the same ones.
+    """The sizes and transpositions to time, always the same: some squares, and products with log-uniform random sides, each rounded to a
+    multiple of 1, 4 or 8. So skewed, short and odd ones are among them, and the first ones of the list are already a mixture.
     """
     rng = random.Random(_SEED)
     found = []
@@ -110,8 +110,8 @@ def designed() -> tuple[tuple[tuple[int, int, int], str], ...]:
 
 
 def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, count: int) -> list[Gpu]:
-    """Points to time: the best by the estimate, where each counts as slower for every one before it that has its tile, its size of tile,
-    or shares k as it does, so that what the estimate misjudges is not all of them.
+    """The points to time: the best by the estimate, but varied. A point counts as slower for each point before it with the same tile, size
+    of tile, or split of k, so that the estimate's misjudgements do not affect all of them.
     """
     found = ranking.candidates(problem, device, limit, costs, _TILES * count // 3, timed=True)
     best = np.argsort(found.took, kind="stable")[: _LEFT * count]
@@ -130,7 +130,7 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
 
 
 def _alike(table: variants.VariantTable, v: variants.VariantColumns) -> list[tuple[float, variants.Ints]]:
-    """Properties of candidates as numbers, with penalties: a candidate counts as slower for each earlier one with the same number."""
+    """Properties of candidates as numbers, with penalties: a candidate counts as slower for each earlier one with an equal number."""
     shared = np.select([v.tail > 0, v.join, v.cluster > 1, v.split > 1], [4, 3, 2, 1], 0)
     staged = [(one.PACK_A, one.PACK_B, one.TURN, one.KEEP, one.SHIFT) for one in table.stagings]
     places = {one: place for place, one in enumerate(dict.fromkeys(staged))}
@@ -145,7 +145,7 @@ def _alike(table: variants.VariantTable, v: variants.VariantColumns) -> list[tup
 
 
 def _case(problem: Problem, device: DeviceInfo, timed: TimedShape) -> TimedCase | None:
-    """The configurations that the estimate would choose among; None without any."""
+    """The timed configurations that the estimate could choose; None if there are none."""
     kind = estimate.kind_of(problem, device, device.local_memory)
     points, took = [], []
     rows = [row for row in timed.rows if row[0]["FORM"] == Gpu.FORM]
@@ -173,4 +173,4 @@ def _place(kind: variants.ProblemKind, point: Gpu) -> int | None:
 
 
 def _parameters(config: Config) -> dict[str, Any]:
-    return {"MAD": "a*b+c", **{name: value for name, value in config.items() if name != "FORM"}}  # which MMA does not name
+    return {"MAD": "a*b+c", **{name: value for name, value in config.items() if name != "FORM"}}  # configurations with MMA do not name MAD

@@ -1,14 +1,14 @@
-{# The place of tile `number` of a triangle of C, row0 and col0. The tiles are numbered in bands of some rows of tiles, or, where the triangle
-   is the upper one, of columns: then rows and columns change places. In a band the tiles at the diagonal come first, row by row, then those
-   beside them, column by column. Here a band has two rows of square tiles:
+{# The place (row0, col0) of tile `number` of a triangle of C. The tiles are numbered in bands of several rows of tiles; in an upper
+   triangle of columns, with rows and columns exchanged. In a band the tiles at the diagonal come first, row by row, then the others, column
+   by column. Here a band has two rows of square tiles:
 
-         0                     Groups that run at once read few rows of A and of B so, which stay in the last cache.
+         0                     So work-groups that run at once read few rows of A and of B, which stay in the last-level cache.
          1  2
          6  8  3
          7  9  4  5
 
-   A band ends with whole tiles on both sides. It is BAND elements of C across, or a little more; four times as many of a product and its
-   transpose. #}
+   A band ends at whole tiles on both sides. It covers BAND elements of C, or slightly more; four times as many for the sum of a product and
+   its transpose. #}
 {% set lower = ZEROS == "c above" %}
 {% set larger = 2 if REST else 1 %}
 {% set shorter = " - %d" % (larger * bm) if QUARTERS or DOUBLED or REST else "" %}
@@ -28,7 +28,7 @@
     int band = 0, left = {{ number }};
     for (int size; left >= (size = band * {{ wide * deep }} + {{ at_diagonal | sum }}); ++band)
         left -= size;
-    const int high = min({{ deep }}, ({{ ("m" if lower else "n") ~ shorter }} - 1) / {{ along }} + 1 - band * {{ deep }});  // the last band may have fewer
+    const int high = min({{ deep }}, ({{ ("m" if lower else "n") ~ shorter }} - 1) / {{ along }} + 1 - band * {{ deep }});  // of a last band, too
     const int there = ({{ ("n" if lower else "m") ~ shorter }} - 1) / {{ across_it }} + 1 - band * {{ wide }};
     int i = 0;
     for (int of_row; i < high && left >= (of_row = min((i * {{ along }} + {{ along - 1 }}) / {{ across_it }} + 1, there)); ++i)

@@ -1,7 +1,7 @@
-"""The variants that the estimate compares: each tile with every sensible staging and sharing of k, as columns of numbers.
+"""The variants that the estimate compares: each tile with every sensible staging of the operands and split of k, as columns of numbers.
 
-A problem has thousands of variants. So they are arrays of numbers, made once for all problems of the same ``ProblemKind``; only the chosen
-ones become points of the form.
+A problem has thousands of variants. They are arrays of numbers, which are made once for all problems of the same ``ProblemKind``; only the
+chosen variants become points of the form.
 """
 
 from __future__ import annotations
@@ -24,32 +24,34 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 WAYS = ("free", "packed", "kept", "dots", "transposed", "columns", "elements", "shifted", "mirrored")
-"""How an operand comes to local memory: at no cost of its own, packed before, along k by vectors or by elements, transposed, across k, by
-the vectors that hold its rows, from the triangle of a symmetric matrix that is stored.
+"""How an operand reaches local memory: ``free`` in vectors without extra cost; ``packed`` before; ``kept`` or ``dots`` along k, in vectors
+or by elements; ``transposed`` in vectors or, as ``columns``, by elements; ``elements`` across k one by one; ``shifted`` as the vectors that
+contain its rows; ``mirrored`` from the stored triangle of a symmetric matrix.
 """
 
 CLUSTERS = (2, 4, 8)
-"""Groups that may add up their sums in each other's local memory."""
+"""Cluster sizes: work-groups that may add up their sums in each other's local memory."""
 
 SPLITS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 48, 64)
-"""Groups that share a tile's k."""
+"""Work-groups that may share a tile's k."""
 
-_SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48, 64)}  # by the groups of a cluster, those of several clusters that share a tile's k
-_KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
-_PAIR = 0.8  # of the copies' cost, where they bring two elements at a time
-_MANY_ITEMS = 256  # that leave a work-item no registers for a second set of operands beside the places of a mirrored one
-_TOGETHER = {4: 0.7, 8: 0.42}  # the same where both reals of a complex element come at once, by the bytes of one
+_SHARED = {4: (12, 16, 20, 24), 8: (16, 24, 32, 48, 64)}  # by cluster size, the splits of k over several clusters
+_KEPT = 128  # bytes of a register tile, at most, if operands are kept along k: with more, they need too many registers
+_PAIR = 0.8  # the cost of copying two elements at a time, over that of one by one
+_MANY_ITEMS = 256  # work-items from which no registers are left for double buffering beside the addresses of a mirrored operand
+_TOGETHER = {4: 0.7, 8: 0.42}  # the same for copies of both reals of a complex element at once, by the bytes of a real
 
 
 @dataclass(frozen=True)
 class ProblemKind:
     """The properties on which a problem's variants depend: how the operands are stored, and what the device can do.
 
-    Of A and B: ``fast``, whether k is; ``whole``, whether vectors can be copied; ``paired``, whether pairs of float32 can, and no vectors;
-    ``shifting``, whether only the vectors that hold a row can. ``packing``: large enough for packing to pay. ``joined``, ``clustered``:
-    whether the last group, or a cluster, can add up sums. ``limit``: bytes of a group's local memory; ``items``: work-items of a group,
-    at most. ``complex``: the reals stand for a complex product. ``mirrored``: of A and B, whether it is
-    symmetric, with one triangle stored.
+    Of A and B (pairs): ``fast``: contiguous along k. ``whole``: can be copied in vectors. ``paired``: cannot, but can in pairs of float32.
+    ``shifting``: can be copied only as the vectors that contain its rows. ``mirrored``: symmetric, with one triangle stored.
+
+    ``packing``: the problem is large enough for packing to pay. ``joined``, ``clustered``: the last work-group, or a cluster, can add up
+    sums. ``limit``: bytes of a work-group's local memory. ``items``: work-items of a work-group, at most. ``complex``: the reals compute a
+    complex product.
     """
 
     dtype: str
@@ -72,12 +74,12 @@ class ProblemKind:
 
     @property
     def tiles(self) -> tuple[GpuTile, ...]:
-        """The tiles of such problems, in the order of ``Costs.rates``."""
+        """The candidate tiles of such problems, in the order of ``Costs.rates``."""
         return tiles_of(self.dtype, not self.fast[0] and self.fast[1])
 
 
 class Staging(NamedTuple):
-    """How both operands come to local memory: parameters of the form."""
+    """How both operands reach local memory: parameters of the form."""
 
     PACK_A: bool
     PACK_B: bool
@@ -95,7 +97,7 @@ class Staging(NamedTuple):
 
     @property
     def padding(self) -> int:
-        """Elements that a row of a tile may be longer than the tile."""
+        """Elements by which a row in local memory may be longer than the tile."""
         return max(self.PAD, 4 * self.SHIFT)
 
     def of(self, point: Gpu) -> Gpu:
@@ -105,10 +107,10 @@ class Staging(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class VariantColumns:
-    """Variants: of each its tile's ``place``, its parameters, and how A and B come to local memory.
+    """Variants as columns: ``place`` (of the tile), parameters, and how A and B reach local memory.
 
-    ``deep``, ``teams``: KB, KG. ``ways``: places in WAYS; ``loose``: factors of the copies' cost; ``held``: whether they go through
-    registers. ``groups``: how many a multiprocessor holds. ``saved``: the part of the waves that its tail saves.
+    ``deep``: KB. ``teams``: KG. ``ways``: places in WAYS. ``loose``: factors of the cost of copies. ``held``: whether copies go through
+    registers. ``groups``: work-groups that a multiprocessor holds. ``saved``: the share of the waves that the tail saves.
     """
 
     place: Ints
@@ -137,23 +139,23 @@ class VariantColumns:
         return len(self.place)
 
     def take(self, which: Any) -> VariantColumns:
-        """Some of them, by an index or a mask."""
+        """The variants that an index or a mask selects."""
         return VariantColumns(**{one.name: getattr(self, one.name)[which] for one in fields(self)})
 
     def sharing(self, split: Ints) -> VariantColumns:
-        """With so many groups to a tile's k, of which the last one adds up."""
+        """The variants with this split of k, where the last work-group adds up the sums."""
         return replace(self, split=split, join=split > 1, cluster=np.ones_like(split))
 
     @property
     def launches(self) -> Ints:
-        """Launches beside those that pack."""
+        """The number of launches, without those that pack."""
         again = (self.tail > 0) | ((self.split > 1) & ~self.join & (self.cluster == 1))
         return np.asarray(1 + again, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class VariantTable:
-    """Every variant of problems of one kind, those of each tile together; ``first``: of each tile its first staging with k undivided."""
+    """Every variant of one kind of problems, grouped by tile. ``first``: for each tile its first staging, without split k."""
 
     kind: ProblemKind
     stagings: tuple[Staging, ...]
@@ -162,11 +164,11 @@ class VariantTable:
     first: VariantColumns
 
     def of_tiles(self, places: Sequence[int]) -> VariantColumns:
-        """The variants of some tiles, in that order."""
+        """The variants of these tiles, in this order."""
         return self.columns.take(np.concatenate([np.arange(self.starts[place], self.starts[place + 1]) for place in places]))
 
     def point(self, columns: VariantColumns, which: int) -> Gpu:
-        """One of some variants as a point of the form."""
+        """One of these variants as a point of the form."""
         staged = self.stagings[columns.staging[which]].of(self.kind.tiles[columns.place[which]].point)
         split, cluster, tail = (int(column[which]) for column in (columns.split, columns.cluster, columns.tail))
         found: Gpu = replace(staged, SPLIT_K=split, JOIN=bool(columns.join[which]), CLUSTER=cluster, TAIL=tail)
@@ -174,12 +176,12 @@ class VariantTable:
 
 
 _Numbers = tuple[Any, ...]
-"""One variant, in the order of the fields of VariantColumns."""
+"""One variant: its values in the order of the fields of VariantColumns."""
 
 
 @lru_cache(maxsize=256)
 def table(kind: ProblemKind) -> VariantTable:
-    """Every variant that fits the device, whatever the sizes."""
+    """Every variant that fits the device, for problems of any size."""
     known: dict[Staging, int] = {}
     first: list[_Numbers] = []
     found: list[_Numbers] = []
@@ -188,7 +190,7 @@ def table(kind: ProblemKind) -> VariantTable:
     for place, tile in enumerate(kind.tiles):
         point = replace(tile.point, TAIL=tile.tail) if tile.tail else tile.point
         fits = point.items <= kind.items and point.local_bytes(kind.itemsize) <= kind.limit and not (kind.complex and tile.tail)
-        # too many registers: seen a fifth slower
+        # these need too many registers, and were seen to be a fifth slower
         fits = fits and not (any(kind.mirrored) and point.MMA and point.DOUBLE == 2 and point.items >= _MANY_ITEMS)
         staged = list(stagings(kind, point)) if fits else []
         if staged:
@@ -205,7 +207,7 @@ def table(kind: ProblemKind) -> VariantTable:
 
 
 def columns_of(kind: ProblemKind, points: Sequence[tuple[int, Gpu, float]]) -> VariantColumns:
-    """Points as columns, each with its tile's place and the part of the waves that its tail saves."""
+    """Points as columns; for each point the place of its tile and the share of the waves that its tail saves."""
     numbers = []
     for place, point, saved in points:
         numbers.append(_numbers(kind, place, point, Staging.at(point), saved=saved))
@@ -213,7 +215,7 @@ def columns_of(kind: ProblemKind, points: Sequence[tuple[int, Gpu, float]]) -> V
 
 
 def _numbers(kind: ProblemKind, place: int, point: Gpu, staging: Staging, number: int = 0, saved: float = 0.0) -> _Numbers:
-    """The numbers of a point with a staging, in the order of ``VariantColumns``."""
+    """The values of a point with a staging, in the order of ``VariantColumns``."""
     (way_a, loose_a, held_a), (way_b, loose_b, held_b) = (_way(kind, point.MMA, staging, operand) for operand in (0, 1))
     return (
         *(place, number, point.rows, point.columns, point.KB, point.STAGES, point.items / 32, point.KG, kind.tiles[place].groups),
@@ -229,7 +231,10 @@ def _columns(numbers: Sequence[_Numbers]) -> VariantColumns:
 
 
 def _way(kind: ProblemKind, along: bool, staging: Staging, operand: int) -> tuple[int, float, bool]:
-    """How A (0) or B (1) comes to local memory, ``along``: always with k fast: a place in WAYS, the factor of its copies, whether held."""
+    """How A (0) or B (1) reaches local memory: the place in WAYS, the factor of its copies' cost, and whether they go through registers.
+
+    ``along``: an operand with k fast always stays so.
+    """
     fast, whole, paired = kind.fast[operand], kind.whole[operand], kind.paired[operand]
     loose = _PAIR if paired and staging.PAIRS else 1.0
     if kind.mirrored[operand]:
@@ -248,11 +253,11 @@ def _way(kind: ProblemKind, along: bool, staging: Staging, operand: int) -> tupl
 
 
 def _sharing(kind: ProblemKind, tile: Gpu, padding: Collection[int]) -> dict[int, list[tuple[int, bool, int]]]:
-    """By the padding of rows the ways to share k, as SPLIT_K, JOIN and CLUSTER, that fit the local memory; with a tail only not to."""
+    """The ways to split k (SPLIT_K, JOIN, CLUSTER) that fit the local memory, for each padding of the rows; a tail allows only no split."""
     ways: list[tuple[int, bool, int]] = [(1, False, 1)]
     for split in SPLITS if not tile.TAIL else ():
         ways.append((split, False, 1))
-        if kind.complex:  # whose groups do not add up by themselves
+        if kind.complex:  # only a second launch adds up its sums
             continue
         if kind.joined and tile.rows * tile.columns * kind.itemsize * split <= JOINED:
             ways.append((split, True, 1))
@@ -268,8 +273,8 @@ def _sharing(kind: ProblemKind, tile: Gpu, padding: Collection[int]) -> dict[int
 
 
 def stagings(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
-    """Operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element. Complex ones with k
-    fast are packed only where their elements are not aligned.
+    """The stagings: each operand packed if that may pay, or copied, where one with k fast is transposed, kept along k, or copied by
+    elements. Complex operands with k fast are packed only if their elements are not aligned.
     """
     spread = any(kind.mirrored) and not point.MMA
     for staged in _of_kind(kind, point):
@@ -277,7 +282,7 @@ def stagings(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
 
 
 def _of_kind(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
-    """The stagings; their rows are not spread over the banks for a mirrored operand."""
+    """As ``stagings``, without the padding of rows for a mirrored operand."""
     if kind.complex:
         packed = [fast and not whole for fast, whole in zip(kind.fast, kind.whole, strict=True)]
         loaded = any(fast and whole for fast, whole in zip(kind.fast, kind.whole, strict=True))
@@ -304,12 +309,12 @@ def _of_kind(kind: ProblemKind, point: Gpu) -> Iterator[Staging]:
 
 
 def _shifts(point: Gpu) -> bool:
-    """Whether a point takes rows that begin anywhere, by the rules of SHIFT."""
+    """Whether a point supports SHIFT, by its rules."""
     return (point.MMA or (point.VL == 4 and point.KB // point.KG % 4 == 0)) and not point.TAIL
 
 
 def _unpacked(kind: ProblemKind, point: Gpu, staging: Staging) -> Iterator[Staging]:
-    """The ways for operands that have k fast and are not packed."""
+    """The stagings of unpacked operands with k fast."""
     packs = (staging.PACK_A, staging.PACK_B)
     left = [whole for pack, fast, whole in zip(packs, kind.fast, kind.whole, strict=True) if fast and not pack]
     if point.MMA or not left:
@@ -325,5 +330,5 @@ def _unpacked(kind: ProblemKind, point: Gpu, staging: Staging) -> Iterator[Stagi
 
 
 def joined(parts: Sequence[VariantColumns]) -> VariantColumns:
-    """Some columns, one below the other."""
+    """The columns of all parts, concatenated."""
     return VariantColumns(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(VariantColumns)))

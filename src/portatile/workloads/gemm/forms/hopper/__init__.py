@@ -1,4 +1,4 @@
-"""The hopper form: the TMA fills local memory, warp groups multiply straight from it; NVIDIA's compute capability 9.0."""
+"""The hopper form: the TMA fills local memory, and warp groups multiply straight from it; NVIDIA's compute capability 9.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default of the hopper form: the tile that is done first by an estimate, k split where tiles are few."""
+"""The default of the hopper form: the tile with the least estimated time, with k split if there are few tiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portatile.workloads.gemm.reals import moduli, types_of
 from portatile.workloads.gemm.storage import transposed
 from portatile.workloads.gemm.units import UnitTile
 
-_LAUNCH = 1.4  # microseconds until a group multiplies and after it ends
+_LAUNCH = 1.4  # microseconds before a work-group multiplies, and after it ends
 _TILES = tuple(
     UnitTile(tile(rows, columns, stages), rate, _LAUNCH)
     for rows, columns, stages, rate in (
@@ -25,27 +25,29 @@ _TILES = tuple(
         *((64, 256, 4, 0.92), (64, 192, 5, 0.92), (64, 128, 6, 0.9), (64, 96, 8, 0.9), (64, 64, 12, 0.9), (64, 32, 12, 0.9)),
     )
 )
-_TURNED = tuple(one for one in _TILES if one.point.items <= 384)  # of two warp groups that multiply
-_BY_TURNS = UnitTile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # of elements of one or two bytes
-_PROMOTED = tuple(  # of floats of eight bits
+_TURNED = tuple(one for one in _TILES if one.point.items <= 384)  # with at most two consumer warp groups, as TURN needs
+_BY_TURNS = UnitTile(replace(tile(256, 128, 6, blocks=2), ALTERNATE=True), 0.92, _LAUNCH)  # ping-pong, for elements of one or two bytes
+_PROMOTED = tuple(  # for 8-bit floats
     UnitTile(replace(tile(rows, columns, stages, blocks), PROMOTE=units.PROMOTED), rate, _LAUNCH)
     for rows, columns, stages, blocks, rate in (
         *((192, 128, 4, 1, 0.85), (128, 192, 4, 1, 0.92), (128, 176, 4, 1, 0.92), (256, 128, 4, 2, 0.76), (128, 128, 6, 1, 0.76)),
         *((64, 128, 6, 1, 0.57), (64, 64, 12, 1, 0.37), (64, 32, 12, 1, 0.25)),
     )
 )
-_SCALED = tuple(one for one in _PROMOTED if max(one.point.rows, one.point.columns) <= 176)  # beside factors of blocks of k
-_JOINED = 0.3  # microseconds that a cluster's groups wait for each other
-_PAIRED = 1.008  # times the rate of groups alone, of large products (less power, probably)
-_CUT = 1 << 33  # multiply-adds from which a rest in smaller tiles is worth its launch
-_SAVES = 0.04  # of the waves that tiles take without one
-_TRIED = 6  # such configurations that are estimated, those of the least work in tiles
-_RESTS = 2  # such configurations that are timed beside others
-_NEAR = 1.5  # times the least estimate, up to which a tile may be the fastest
+_SCALED = tuple(one for one in _PROMOTED if max(one.point.rows, one.point.columns) <= 176)  # with block scales
+_JOINED = 0.3  # microseconds that the work-groups of a cluster wait for each other
+_PAIRED = 1.008  # the rate of clusters over that of single work-groups, for large products (probably because they draw less power)
+_CUT = 1 << 33  # multiply-adds from which smaller tiles for the last rows are worth a second launch
+_SAVES = 0.04  # the share of the waves that the smaller tiles must save
+_TRIED = 6  # such configurations that are estimated: those whose tiles have the least work
+_RESTS = 2  # such configurations that are timed among the contenders
+_NEAR = 1.5  # a tile whose estimate is at most so many times the least may still be the fastest
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
-    """The point for a device whose warp groups multiply the problem's types; None for others, and where fragments are done sooner."""
+    """The point for a device whose warp groups multiply the problem's types; None for other devices, or if the matrix form is estimated to
+    be faster.
+    """
     other = fragments.estimate(problem, device, batch)
     fitting = _fitting(problem, device, batch)
     if other is None or not fitting:
@@ -58,7 +60,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Point]:
-    """Each tile with the best split of k by the estimate, and the matrix form's, as far as they may come near the fastest of them."""
+    """Each tile with its best split of k by the estimate, and the matrix form's best, as long as their estimates come near the least."""
     fitting = _fitting(problem, device, 1)
     found = [units.fastest(problem, device, 1, [one]) for one in fitting]
     found += sorted(_with_rest(problem, device, 1, fitting), key=lambda one: one[0])[:_RESTS]
@@ -69,7 +71,7 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Poi
 
 
 def _with_rest(problem: Problem, device: DeviceInfo, batch: int, fitting: list[UnitTile]) -> Iterator[tuple[float, Point]]:
-    """Some tiles that leave the last rows of C to smaller ones, where that may save time, with the microseconds that they would take."""
+    """Some configurations whose last rows of C are computed in smaller tiles, if that may save time, with their estimated microseconds."""
     if batch > 1 or problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] < _CUT:
         return
     small = {(one.point.rows, one.point.columns): one for one in reversed(fitting)}
@@ -96,16 +98,17 @@ def _with_rest(problem: Problem, device: DeviceInfo, batch: int, fitting: list[U
 
 
 def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]:
-    """The tiles for the problem's types that the device has instructions and local memory for: also in clusters of groups that share what
-    they read, but for floats of eight bits whose rows memory reads whole; where it does not, with operands copied to aligned rows first;
-    elsewhere with warp groups that take turns.
+    """The tiles for the problem's types for which the device has instructions and local memory. They include clusters that share B's tile
+    (for 8-bit floats only if rows are unaligned), operands copied to aligned rows first if they are unaligned, and otherwise ping-pong.
     """
     if not device.can.warp_groups or not units.unit(problem, device):
         return []
     tiles = _SCALED if block_of(problem) else _PROMOTED if units.promotes(problem) else _TURNED if units.turns(problem) else _TILES
     unaligned = "".join(name for name in "ab" if units.unaligned(problem, name))
     plain = tiles in (_TILES, _TURNED)
-    across = not units.along(transposed(problem) if units.turns(problem) else problem, "b", fragments=True)  # in boxes of 128 bytes
+    across = not units.along(
+        transposed(problem) if units.turns(problem) else problem, "b", fragments=True
+    )  # B is copied in boxes of 128 bytes across k
     size = types_of(problem).operand.itemsize
     alone = tiles = tuple(one for one in tiles if not across or one.point.columns * size % units.LINE == 0)
     if device.can.clusters and (plain or unaligned):
@@ -113,7 +116,7 @@ def _fitting(problem: Problem, device: DeviceInfo, batch: int) -> list[UnitTile]
     if plain and types_of(problem).operand.itemsize < 4 and not unaligned and not moduli(problem):
         tiles = (*tiles, _BY_TURNS)
     if batch == 1 and not units.turns(problem):
-        for names in sorted({*unaligned, unaligned} - {""}, reverse=True):  # rather B, of which groups mostly read more rows
+        for names in sorted({*unaligned, unaligned} - {""}, reverse=True):  # B first: most tiles read more of its rows
             took = units.aligned_copies_us(problem, names, device)
             tiles = (*tiles, *(replace(_with(one, ALIGNED=names), launch=one.launch + took) for one in alone))
     known: dict[str, Value] = {"MAPS": int(device.can.tensor_maps), "TURN": units.turns(problem)}

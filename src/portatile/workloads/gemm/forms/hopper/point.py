@@ -15,24 +15,24 @@ from portatile.workloads.gemm.parameters import SHARES_K, parameter
 from portatile.workloads.gemm.point import OperandPlace, Point, TailCut
 from portatile.workloads.gemm.reals import moduli, types_of
 
-_ROWS = 64  # of a warp group's instruction
+_ROWS = 64  # rows of C that one instruction of a warp group computes
 _GROUP = 128  # work-items of a warp group
-_EXCHANGE = 4 * 16 * 40 * 4  # bytes of local memory through which a warp group's sums go to C
+_EXCHANGE = 4 * 16 * 40 * 4  # bytes of local memory through which a warp group's sums pass on their way to C
 _MAP = 128  # bytes of a tensor map
-_ALIGNMENT = 1024  # of the tiles, which local memory need not have
+_ALIGNMENT = 1024  # bytes to which tiles are aligned; local memory itself need not be
 RESTS: Mapping[str, tuple[int, int, int]] = {
     "128x192": (128, 192, 4),
     "128x128": (128, 128, 6),
     "64x128": (64, 128, 6),
     "64x64": (64, 64, 12),
 }
-"""Rows, columns and stages of tiles below whole waves of others, by their names."""
-_SHARED, _SHARE = 16, 256  # groups at most that share the k of a tile of the rest, and steps of k of each at least
+"""Name -> rows, columns and stages of the tiles that compute the last rows of C, below whole waves of larger tiles."""
+_SHARED, _SHARE = 16, 256  # for those tiles: the most work-groups that share the k of one, and the fewest steps of k of each
 
 
 @dataclass(frozen=True)
 class Hopper(Point):
-    """A persistent group: TBR consumer warp groups that multiply, and a producer that has the TMA copy tiles."""
+    """A persistent work-group: TBR consumer warp groups that multiply, and a producer warp group that has the TMA copy tiles."""
 
     FORM: ClassVar[str] = "hopper"
     FILE: ClassVar[str] = __file__
@@ -43,30 +43,32 @@ class Hopper(Point):
     TBR: int = parameter(
         1,
         (1, 2, 3),
-        "Consumer warp groups, one below the other.",
+        "Consumer warp groups, one below the other in the tile.",
         must={
-            "the hopper form multiplies 16-bit and 8-bit floats, tfloat32 and int8": "unit_type",
-            "one to three warp groups multiply": "TBR in (1, 2, 3)",
+            "the hopper form is for 16-bit and 8-bit floats, tfloat32 and int8": "unit_type",
+            "TBR must be 1, 2 or 3": "TBR in (1, 2, 3)",
         },
         tried=("warp_groups",),
     )
-    TRR: int = parameter(1, (1, 2), "Blocks of 64 rows of a warp group.", must={"64 TRR TBR must be 256 at most": "TRR * TBR <= 4"})
+    TRR: int = parameter(
+        1, (1, 2), "Blocks of 64 rows that each warp group computes.", must={"TRR * TBR must be at most 4": "TRR * TBR <= 4"}
+    )
     TCR: int = parameter(
         1,
         (2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16),
-        "Columns of the tile of C in sixteens.",
+        "Columns of the tile of C, in units of 16.",
         must={
-            "TCR must be 1 to 16, of three warp groups 12 at most": "1 <= TCR <= (12 if TBR == 3 else 16)",
-            "sums must fit registers": "TRR * TCR <= 16",
-            "shares of B's tile of CLUSTER groups are rows by eight": "TCR * 2 % CLUSTER == 0",
+            "TCR must be 1 to 16, with three warp groups at most 12": "1 <= TCR <= (12 if TBR == 3 else 16)",
+            "TRR * TCR must be at most 16, so that the sums fit in registers": "TRR * TCR <= 16",
+            "CLUSTER must divide 2 * TCR: each work-group copies its share of B's tile in units of 8 rows": "TCR * 2 % CLUSTER == 0",
         },
         tried=("not across or TCR % 4 == 0",),
     )
     STAGES: int = parameter(
         1,
         (3, 4, 5, 6, 8, 12),
-        "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
-        must={"two tiles or more take turns": "STAGES >= 2"},
+        "Stages of the pipeline: tiles in local memory that the TMA fills; each has 128 bytes along k.",
+        must={"STAGES must be 2 or more": "STAGES >= 2"},
         tried=(
             f"STAGES * (2048 + 64 * (block > 0)) * (4 * TRR * TBR + TCR) + TBR * ({_EXCHANGE})"
             f" + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",
@@ -75,28 +77,30 @@ class Hopper(Point):
     CLUSTER: int = parameter(
         1,
         (1, 2),
-        "Groups of a cluster, one below the other, that multicast shares of their tile of B.",
-        must={"one, two or four groups share B": "CLUSTER in (1, 2, 4)"},
+        "Work-groups in a cluster, one below the other: each multicasts its share of their common tile of B to the others.",
+        must={"CLUSTER must be 1, 2 or 4": "CLUSTER in (1, 2, 4)"},
         tried=("CLUSTER == 1 or clusters",),
     )
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64, 128),
-        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
+        "Split k: work-groups that share the k of one tile. A second launch, or with JOIN the last group, adds their sums in a fixed "
+        "order.",
         tried=(SHARES_K,),
     )
     JOIN: bool = parameter(
         False,
         (False, True),
-        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch.",
-        must={"JOIN adds what groups share: with SPLIT_K": "not JOIN or SPLIT_K > 1"},
+        "Of the work-groups that share a tile's k, the last to finish adds all sums, in a fixed order: no second launch.",
+        must={"JOIN needs work-groups that share k: SPLIT_K > 1": "not JOIN or SPLIT_K > 1"},
         tried=("not JOIN or joins", f"not JOIN or TBR * TRR * TCR * 4096 * SPLIT_K <= {JOINED}"),
         later=True,
     )
     MAPS: int = parameter(
         0,
         (0, 1),
-        "Who makes the tensor maps of A and B: 0 each group, in global memory; 1 the host, which passes them to the kernel.",
+        "Where the tensor maps of A and B are made: 0 by each work-group, in global memory; 1 on the host, which passes them to the "
+        "kernel.",
         must={"MAPS must be 0 or 1": "MAPS in (0, 1)"},
         tried=("MAPS == 0 or tensor_maps",),
         later=True,
@@ -107,26 +111,27 @@ class Hopper(Point):
         units.MEANS_PROMOTE,
         must={
             **units.MUST_PROMOTE,
-            "sums and those of one block of rows in the units must fit registers": (
+            "with PROMOTE, (TRR + 1) * TCR must be at most 24, or 16 with three warp groups, so that the sums fit in registers": (
                 "not PROMOTE or (TRR + 1) * TCR <= (16 if TBR == 3 else 24)"
             ),
-            "beside factors of blocks of k fewer sums fit": "not block or (TRR == 1 and TBR <= 2) or (TRR + 1) * TCR <= 16",
+            "beside block scales fewer sums fit: TRR must be 1 and TBR at most 2, or (TRR + 1) * TCR at most 16": ""
+            "not block or (TRR == 1 and TBR <= 2) or (TRR + 1) * TCR <= 16",
         },
         later=True,
     )
     TURN: bool = parameter(
         False,
         (False, True),
-        "C is computed transposed: rows and columns, A and B change places in all of this.",
-        must={"two warp groups at most are TURNed": "not TURN or TBR <= 2"},
+        "C is computed transposed: in all other parameters rows and columns, and A and B, change places.",
+        must={"TURN needs TBR of at most 2": "not TURN or TBR <= 2"},
         tried=("not TURN or turns",),
         later=True,
     )
     ALIGNED: str = parameter(
         "none",
         ("none", "a", "b", "ab"),
-        "Operands that are copied first to rows which begin where memory reads begin: those whose rows are aligned to 16 bytes only.",
-        must={"what is TURNed is not ALIGNED": "ALIGNED == 'none' or not TURN"},
+        "Operands that a launch copies to rows aligned to 128 bytes before the product: those whose rows are aligned to 16 bytes only.",
+        must={"TURN and ALIGNED exclude each other": "ALIGNED == 'none' or not TURN"},
         tried=("ALIGNED == 'none' or ALIGNED in unaligned",),
         batched=False,
         later=True,
@@ -134,17 +139,19 @@ class Hopper(Point):
     ALTERNATE: bool = parameter(
         False,
         (False, True),
-        "Ping-pong: two warp groups compute whole tiles by turns, and one is stored while the other is multiplied; else they share one.",
-        must={"two warp groups take turns": "not ALTERNATE or TBR == 2"},
+        "Ping-pong: each of two warp groups computes tiles of its own, and stores one while the other multiplies; otherwise they share a "
+        "tile.",
+        must={"ALTERNATE needs TBR = 2": "not ALTERNATE or TBR == 2"},
         tried=("not ALTERNATE or (tiles > compute_units and not PROMOTE)",),
         later=True,
     )
     REST: str = parameter(
         "none",
         ("none", *RESTS),
-        "The tile of the last rows of C, in a launch of their own, where tiles above them fill the device; none: all tiles are alike.",
+        "The tile, rows x columns, for the last rows of C, which a second launch computes below whole waves of tiles; none: all tiles are "
+        "alike.",
         must={
-            "a REST stands below whole tiles: without SPLIT_K, TURN, ALIGNED and ALTERNATE": (
+            "REST excludes SPLIT_K > 1, TURN, ALIGNED and ALTERNATE": (
                 "REST == 'none' or (SPLIT_K == 1 and not TURN and ALIGNED == 'none' and not ALTERNATE)"
             )
         },
@@ -153,12 +160,15 @@ class Hopper(Point):
         later=True,
     )
     RASTER: int = parameter(
-        1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER <= 8 or tiles >= 64",)
+        1,
+        (1, 8, 16),
+        "Rows of tiles in a band, which neighbouring work-groups cover together; 0: all rows.",
+        tried=("RASTER <= 8 or tiles >= 64",),
     )
 
     @property
     def transposes(self) -> bool:
-        """Whether C^T = op(B)^T op(A)^T is computed."""
+        """Whether the kernel computes C^T = op(B)^T op(A)^T."""
         return self.TURN
 
     @property
@@ -173,17 +183,17 @@ class Hopper(Point):
 
     @property
     def item_tile(self) -> tuple[int, int]:
-        """Rows and columns of C whose operands are read from local memory together."""
+        """Rows and columns of the block of C whose operands a warp group reads from local memory together."""
         return _ROWS * self.TRR, self.columns
 
     @property
     def items(self) -> int:
-        """Work-items of a group."""
+        """Work-items of a work-group."""
         return _GROUP * (self.TBR + 1)
 
     @property
     def block(self) -> int:
-        """Steps of k that are never divided between groups: a tile of the smallest elements."""
+        """Steps of k that are never divided between work-groups: a stage of the smallest elements."""
         return units.LINE
 
     @property
@@ -192,16 +202,18 @@ class Hopper(Point):
         return units.LINE // 2
 
     def groups(self, problem: Problem) -> int:
-        """Tiles of C, with CLUSTER rounded up to whole clusters."""
+        """Tiles of C, rounded up to whole clusters of CLUSTER tiles."""
         down = -(-problem.sizes["m"] // (self.rows * self.CLUSTER)) * self.CLUSTER
         return down * -(-problem.sizes["n"] // self.columns)
 
     def spans_batch(self) -> bool:
-        """Whether the host makes the maps: of whole stacks."""
+        """Whether a work-group loops over the batch: if the host makes tensor maps, of whole stacks."""
         return bool(self.MAPS)
 
     def maps(self, problem: Problem, places: Mapping[str, OperandPlace]) -> tuple[Arg, ...]:
-        """A map of each operand with MAPS, in boxes of a whole tile along k, of 64 elements across it else."""
+        """With MAPS a tensor map of each operand. Its box is the whole tile if rows run along k, else 64 elements across k (of two bytes
+        each).
+        """
         if not self.MAPS:
             return ()
         depth, size = units.depth(problem), types_of(problem).operand.itemsize
@@ -218,7 +230,7 @@ class Hopper(Point):
         return tuple(made)
 
     def cut(self, problem: Problem, device: DeviceInfo) -> TailCut | None:
-        """Below the tiles that fill the device; None without REST, for products with an epilogue, and where operands are copied first."""
+        """Where C is cut below whole waves of tiles; None without REST, with an epilogue, or if operands are copied along k first."""
         copied = any(self.lines(problem, name) for name in "ab")
         if self.REST == "none" or self.TERMS > 1 or copied or options_of(problem) or block_of(problem) or moduli(problem):
             return None
@@ -237,7 +249,7 @@ class Hopper(Point):
         return TailCut(above * step, parts, max(1 - (whole + last) / -(-down * across // slots), 0.0))
 
     def bare(self, parts: int) -> Hopper:
-        """The tile of the rest, whose k so many groups share."""
+        """The tile for the last rows, whose k ``parts`` work-groups share."""
         rows, columns, stages = RESTS[self.REST]
         return replace(tile(rows, columns, stages), MAPS=self.MAPS, PROMOTE=self.PROMOTE, SPLIT_K=parts)
 
@@ -246,11 +258,11 @@ class Hopper(Point):
         return units.roundings(k, self.SPLIT_K if self.REST == "none" else _SHARED, self.PROMOTE)
 
     def lines(self, problem: Problem, name: str) -> int:
-        """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
+        """The row stride of the copy along k that is made of an operand which is not ``units.direct``."""
         return units.pitch(problem, name, fragments=True)
 
     def aligned(self, problem: Problem, name: str) -> int:
-        """The row stride of the copy that ALIGNED asks for, of an operand whose rows memory does not read whole."""
+        """The row stride of the aligned copy that ALIGNED asks for, of an operand whose rows begin in the middle of memory sectors."""
         asked = name in ("" if self.ALIGNED == "none" else self.ALIGNED)
         return units.aligned_pitch(problem, name) if asked and units.unaligned(problem, name) else 0
 
@@ -260,19 +272,19 @@ class Hopper(Point):
         return _ALIGNMENT + stages + self.TBR * _EXCHANGE + 2 * _MAP + 16 * self.STAGES
 
     def local_beside(self, problem: Problem) -> int:
-        """Factors of a block of k for each row and column of a stage's tiles."""
+        """The block scales of each row and column of a stage's tiles."""
         return self.STAGES * 4 * (self.rows + self.columns) if block_of(problem) else 0
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """How the operands' tiles lie, and whether they divide the operands. Raises ArgumentError for what the device does not take."""
+        """The orientation of the operands' tiles, and which sizes no tile divides. Raises ArgumentError for what the device cannot do."""
         if self.MAPS and not device.can.tensor_maps:
-            raise ArgumentError(f"gemm: no host makes tensor maps for {device.name}: MAPS must be 0")
+            raise ArgumentError(f"gemm: {device.name} takes no tensor maps from the host: MAPS must be 0")
         if self.CLUSTER > 1 and not device.can.clusters:
-            raise ArgumentError(f"gemm: {device.name} runs no clusters of groups: CLUSTER must be 1")
+            raise ArgumentError(f"gemm: {device.name} runs no clusters of work-groups: CLUSTER must be 1")
         size = types_of(problem).operand.itemsize
         along = {name: units.along(problem, name, fragments=True) for name in "ab"}
         if not along["b"] and self.columns * size % units.LINE:
-            raise ArgumentError("gemm: B with k slow is copied 128 bytes across at a time: TCR must be a multiple of 4")
+            raise ArgumentError("gemm: a B with k slow is copied 128 bytes at a time across k: TCR must be a multiple of 4")
         tile = self.rows * self.CLUSTER, self.columns
         found = units.facts(problem, device, tile, bare_sums, self.TERMS, fragments=True, of_transpose=self.TURN)
         found |= {f"{name.upper()}_ALONG": value for name, value in along.items()}
@@ -280,5 +292,7 @@ class Hopper(Point):
 
 
 def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:
-    """A tile of rows x columns of C, each warp group with so many ``blocks`` of 64 rows, and so many groups in a cluster."""
+    """A tile of ``rows`` x ``columns`` of C, with ``blocks`` blocks of 64 rows for each warp group, in clusters of
+    ``cluster`` work-groups.
+    """
     return Hopper(TBR=rows // (_ROWS * blocks), TRR=blocks, TCR=columns // 16, STAGES=stages, CLUSTER=cluster, RASTER=8)

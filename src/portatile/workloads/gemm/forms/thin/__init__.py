@@ -1,4 +1,4 @@
-"""The thin form: for a few rows or columns of C on a GPU; what takes its time is reading the large operand once."""
+"""The thin form, for few rows or columns of C on a GPU, where the time is that of reading the large operand once."""
 
 from __future__ import annotations
 

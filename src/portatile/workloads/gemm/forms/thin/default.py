@@ -1,6 +1,7 @@
-"""The default of the thin form: how many work-items share a sum, and how much of the large operand is under way, for few columns of C.
+"""The default of the thin form: how many work-items share a sum, and how many loads of the large operand are in flight, for few columns of
+C.
 
-The groups are those that were fastest on an H200 (docs/internals/gemm-choice.md), of some hundred that were timed for each kind of problem.
+The work-groups are those that were fastest on an H200 (docs/internals/gemm-choice.md), among some hundred timed for each kind of problem.
 """
 
 from __future__ import annotations
@@ -13,25 +14,28 @@ from portatile.workloads.gemm.forms.thin.point import Thin, column
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.storage import k_fast, transposed
 
-_MOST = 8  # columns of C, or rows, up to which reading the large operand takes longer than anything else
-_BATCHED = 1 << 16  # elements of the large operand from which a problem of a batch is worth its groups
-_ITEMS = 256  # of a group, where the large operand has k fast and C one column
-_KEPT = 4096  # bytes of a column of B for one block of steps, at most
-_MANY = 3.0  # groups a multiprocessor from which small ones are better: they begin and end one by one
-_SOME = 1.5  # the same for larger ones; and groups a multiprocessor up to which k is split, where a group leaves registers for others
-_ONE = 0.95  # the same where it leaves none
-_STATIC = 48 << 10  # bytes of local memory that every GPU's compiler gives
-_LEAST = 64  # steps of B's columns there, and work-items of a group; no group has more places
-_SHARED = 1 << 18  # bytes of the large operand from which a launch that adds up sums pays
-_ALONE = 1 << 18  # bytes that one group reads in less time than some would lose by adding up what each of them read
-_LONG = 8  # blocks of steps from which copies ahead pay
-_STEPS = 1000  # of k for each group that shares it, at least
+_MOST = 8  # columns (or rows) of C up to which reading the large operand dominates
+_BATCHED = 1 << 16  # elements of the large operand from which the form suits a problem of a batch
+_ITEMS = 256  # work-items of a work-group if the large operand has k fast and C has one column
+_KEPT = 4096  # bytes of a column of B in a block of steps, at most
+_MANY = 3.0  # work-groups per multiprocessor from which small ones are better, because they begin and end one by one
+_SOME = 1.5  # the same for larger ones; also, work-groups per multiprocessor up to which k is split if registers allow several
+_ONE = 0.95  # the latter if registers allow one work-group only
+_STATIC = 48 << 10  # bytes of local memory that a kernel text may declare on every GPU
+_LEAST = 64  # steps of B's columns there, and work-items of a work-group, at least; no work-group has more ``places``
+_SHARED = 1 << 18  # bytes of the large operand from which a second launch to add up sums pays
+_ALONE = 1 << 18  # bytes that one work-group reads in less time than several would lose by adding up their sums
+_LONG = 8  # blocks of steps from which prefetching to local memory pays
+_STEPS = 1000  # steps of k for each work-group that shares a tile's k, at least
 
 
 @dataclass(frozen=True)
 class _Group:
-    """``rows`` of a work-item, ``places`` of them in a group and ``parts`` that share k, ``unroll`` vectors and ``stages`` of them under
-    way; ``kept``: bytes of each of B's columns in local memory; ``fill``: groups a multiprocessor up to which k is split.
+    """A work-group: each work-item has ``rows``, ``places`` such blocks of rows lie in the tile, and ``parts`` work-items share the k of
+    each.
+
+    A work-item has ``unroll`` vectors in flight, in ``stages``. ``kept``: bytes of each column of B in local memory. ``fill``: work-groups
+    per multiprocessor up to which k is split.
     """
 
     rows: int
@@ -43,7 +47,8 @@ class _Group:
     fill: float = _SOME
 
 
-# by bytes of an element and columns of C: k fast in the large operand, or its other side; vectors cannot be read, where that matters
+# By bytes of an element and columns of C. _ALONG: the large operand has k fast; _ACROSS: it has k slow; _LOOSE: it cannot be read in
+# vectors.
 _ALONG = {
     (4, 2): _Group(4, 1, 256, 1, 4096),
     (4, 4): _Group(2, 8, 64, 2, 4096),
@@ -58,7 +63,7 @@ _ALONG_LOOSE = {
     (8, 4): _Group(2, 8, 32, 2, 4096),
     (8, 8): _Group(2, 8, 32, 2, 4096),
 }
-# through CUDA; for so many rows NVIDIA's OpenCL compiler takes too many registers
+# for CUDA only: NVIDIA's OpenCL compiler would use too many registers for so many rows
 _TALL, _TALL_LOOSE = _Group(4, 16, 16, 1, 2048, 4), _Group(4, 4, 64, 2, 4096)
 _ACROSS = {
     (4, 2): _Group(4, 8, 64, 8, 8192, fill=_ONE),
@@ -68,8 +73,8 @@ _ACROSS = {
     (8, 4): _Group(2, 32, 8, 4, 2048, 3),
     (8, 8): _Group(2, 32, 8, 4, 2048, 3),
 }
-_DIRECT = _Group(4, 8, 32, 8)  # for float32 where the small operand has k fast, so that the cache serves vectors of it
-_DEEP = 4096  # steps of k from which C with one column that does not fill the device is worth the largest groups
+_DIRECT = _Group(4, 8, 32, 8)  # for float32 if the small operand has k fast, so that vectors of it come from the cache
+_DEEP = 4096  # steps of k from which a C of one column that does not fill the device takes the largest work-groups
 _ACROSS_LOOSE = {
     (4, 1): _Group(4, 16, 32, 8),
     (4, 2): _Group(4, 32, 16, 8, 2048),
@@ -84,10 +89,11 @@ _ACROSS_LOOSE = {
 
 @dataclass(frozen=True)
 class _Task:
-    """C, transposed where rows are few: ``tall`` rows, of all problems of a batch, its ``columns`` rounded up to those of a work-item.
+    """The problem with C transposed if its rows are few: ``tall`` rows in all problems of a batch, and ``columns`` rounded up to a
+    work-item's.
 
-    The large operand has k fast (``along``) or not, and can be read in vectors (``whole``) or not; ``small``: the small one has
-    k fast; ``units``: multiprocessors.
+    ``along``: the large operand has k fast. ``whole``: it can be read in vectors. ``small``: the small operand has k fast. ``units``:
+    multiprocessors.
     """
 
     tall: int
@@ -101,20 +107,20 @@ class _Task:
 
     @property
     def vector(self) -> int:
-        """Elements of 16 bytes."""
+        """Elements of a vector of 16 bytes."""
         return 16 // self.itemsize
 
     def groups(self, group: _Group) -> int:
-        """Work-groups that share C."""
+        """The number of work-groups for C."""
         return ceil_div(self.tall, group.rows * group.places)
 
     def steps(self, group: _Group) -> int:
-        """Steps of k that a group takes at a time."""
+        """Steps of k that a work-group reads at a time."""
         return group.parts * group.unroll * (self.vector if self.along else 1)
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Thin | None:
-    """A point for few rows or columns of C on a GPU; None where there are more."""
+    """The point for few rows or columns of C on a GPU; None if C has more."""
     turn = problem.sizes["m"] < problem.sizes["n"]
     if turn:
         problem = transposed(problem)
@@ -148,7 +154,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Thin | None:
 
 
 def _fastest(task: _Task, cuda: bool) -> _Group:
-    """The group for a problem that is large enough for it."""
+    """The best work-group for a problem that is large enough for it."""
     key = task.itemsize, task.columns
     if task.along and task.columns == 1:
         parts = _ITEMS if task.k >= _ITEMS * task.vector else min(max(_power(task.k // (4 * task.vector)), 8), 64)
@@ -175,7 +181,7 @@ def _fastest(task: _Task, cuda: bool) -> _Group:
 
 
 def _fitting(task: _Task, group: _Group, device: DeviceInfo) -> _Group:
-    """The group with no more work-items, and for no more steps of k, than there are; with more of them to a sum where groups are few."""
+    """The work-group, reduced to the rows and steps of k that there are; with more work-items to a sum if there are few work-groups."""
     while task.steps(group) >= 2 * task.k and group.unroll > 1:
         group = replace(group, unroll=group.unroll // 2)
     while task.steps(group) >= 2 * task.k and group.parts > (4 if task.along else 8):
@@ -197,7 +203,7 @@ def _fitting(task: _Task, group: _Group, device: DeviceInfo) -> _Group:
 
 
 def _ahead(task: _Task, group: _Group) -> _Group:
-    """The group with asynchronous copies where there are so few that each has long to read: nobody else is there to read meanwhile."""
+    """The work-group with a pipeline of asynchronous copies, if there are so few work-groups that no others read while one waits."""
     column = task.along and task.columns == 1 and task.k >= _LONG * task.steps(group)
     direct = not task.along and task.columns > 2 and task.itemsize == 4 and task.small and _shares(task) > 1
     if task.whole and group.stages == 1 and (column or direct) and task.groups(group) < group.fill * task.units:
@@ -206,15 +212,15 @@ def _ahead(task: _Task, group: _Group) -> _Group:
 
 
 def _columns_limit(device: DeviceInfo) -> int:
-    """Bytes of local memory for B's columns."""
+    """Bytes of local memory that B's columns may use."""
     return min(device.local_memory, _STATIC)
 
 
 def _shares(task: _Task) -> int:
-    """Groups that may share k: one where a second launch would take longer."""
+    """The largest split of k; 1 if a second launch would take longer."""
     return _power(min(task.k // _STEPS, 64)) if task.tall * task.k * task.itemsize >= _SHARED else 1
 
 
 def _power(count: int) -> int:
-    """The largest power of two up to ``count``; 1 for less."""
+    """The largest power of two that is at most ``count``, and at least 1."""
     return 1 << max(count, 1).bit_length() - 1

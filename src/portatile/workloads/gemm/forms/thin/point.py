@@ -12,15 +12,15 @@ from portatile.workloads.gemm.parameters import SHARES_K, parameter
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.storage import k_fast
 
-_WHOLE = 16  # steps of k: vectors stay aligned where groups share k
-_SUMS = 16384  # bytes of local memory that the sums of work-items take at a time
+_WHOLE = 16  # shares of k are multiples of so many steps, so that vectors stay aligned
+_SUMS = 16384  # bytes of local memory for the sums that work-items add up at a time
 _ALONG = "(trans_b == 'T' if TURN else trans_a == 'N')"  # the large operand has k fast
 _POWER = "{0} > 0 and {0} & ({0} - 1) == 0"
 
 
 @dataclass(frozen=True)
 class Thin(Point):
-    """KG work-items share each of a group's TBR blocks of TR rows x TC columns of C: they divide its k.
+    """A work-group computes TBR blocks of TR rows x TC columns of C; KG work-items share the k of each block.
 
     A is the large operand, B the small one. With TURN C is computed transposed.
     """
@@ -33,64 +33,63 @@ class Thin(Point):
         1,
         (1, 2, 4),
         "Elements of a vector of A.",
-        must={"the thin form takes powers of two for VL": _POWER.format("VL"), "the thin form multiplies float32 and float64": "plain"},
+        must={"VL must be a power of two in the thin form": _POWER.format("VL"), "the thin form is for float32 and float64": "plain"},
         tried=("VL * itemsize <= 16",),
     )
     TC: int = parameter(
         1,
         (1, 2, 4, 8),
-        "Columns of a work-item.",
-        must={"the thin form takes powers of two for TC": _POWER.format("TC")},
+        "Columns of C that a work-item computes.",
+        must={"TC must be a power of two in the thin form": _POWER.format("TC")},
         tried=("TC == 1 or TC < 2 * (m if TURN else n)",),
         defines=("thin",),
     )
     TR: int = parameter(
         1,
         (1, 2, 4, 8),
-        "Rows of a work-item.",
-        must={"the thin form takes powers of two for TR": _POWER.format("TR")},
+        "Rows of C that a work-item computes.",
+        must={"TR must be a power of two in the thin form": _POWER.format("TR")},
         tried=(f"TR % VL == 0 or {_ALONG}", "TR * TC * itemsize <= 256"),
         defines=("thin",),
     )
     TBR: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Blocks of rows of a group.",
-        must={"the thin form takes powers of two for TBR": _POWER.format("TBR")},
+        "Blocks of rows in a work-group's tile.",
+        must={"TBR must be a power of two in the thin form": _POWER.format("TBR")},
         defines=("thin",),
     )
     KG: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64, 128, 256),
-        "Work-items that share the k of a block, and add their sums in the end.",
-        must={"the thin form takes powers of two for KG": _POWER.format("KG")},
+        "Work-items that share the k of a block, and add up their sums in the end.",
+        must={"KG must be a power of two in the thin form": _POWER.format("KG")},
         tried=("64 <= TBR * KG <= min(1024, max_work_group_size)",),
         defines=("thin",),
     )
     KB: int = parameter(
         1,
         (64, 128, 256, 512, 1024, 2048),
-        "Steps of k whose columns of B lie in local memory.",
+        "Steps of k of B's columns that local memory holds.",
         when="SM",
         must={
-            "KG UNROLL VL must divide KB where the thin form keeps B in local memory": "not SM"
-            " or (KB > 0 and KB % (KG * UNROLL * VL) == 0)",
+            "with SM, KB must be a multiple of KG * UNROLL * VL in the thin form": "not SM or (KB > 0 and KB % (KG * UNROLL * VL) == 0)",
         },
         tried=("not SM or TC * (KB * itemsize + 16) <= min(local_memory, 49152)",),
         defines=("thin",),
     )
-    SM: bool = parameter(False, (False, True), "A group keeps its columns of B in local memory; else they come from the cache.")
+    SM: bool = parameter(False, (False, True), "A work-group keeps its columns of B in local memory; otherwise they come from the cache.")
     UNROLL: int = parameter(
         1,
         (1, 2, 4, 8, 16),
-        "Vectors of A that a work-item has under way for each row.",
-        must={"the thin form takes powers of two for UNROLL": _POWER.format("UNROLL")},
+        "Vectors of A that a work-item has in flight for each row.",
+        must={"UNROLL must be a power of two in the thin form": _POWER.format("UNROLL")},
         tried=(f"TR * UNROLL * (VL if {_ALONG} else 1) * itemsize <= 256",),
     )
     STAGES: int = parameter(
         1,
         (1, 2, 3, 4),
-        "Blocks of UNROLL vectors of A in local memory, filled by asynchronous copies; 1: in registers.",
+        "Stages of the pipeline: blocks of UNROLL vectors of A in local memory that asynchronous copies fill; 1: in registers.",
         tried=(
             "STAGES == 1 or (TC * (KB * itemsize + 16) if SM else 0) + STAGES * TBR * KG * TR * UNROLL"
             f" * (VL if {_ALONG} else 1) * itemsize <= min(local_limit, 131072)",
@@ -99,21 +98,22 @@ class Thin(Point):
     TURN: bool = parameter(
         False,
         (False, True),
-        "C is computed transposed, as it must be where rows are few: rows and columns, A and B change places in all of this.",
+        "C is computed transposed, as it must be if rows are few: in all other parameters rows and columns, and A and B, change places.",
         tried=("device_kind != 'cpu' and (m if TURN else n) <= 16", "TURN == (m < n)"),
     )
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
-        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
+        "Split k: work-groups that share the k of one tile. A second launch, or with JOIN the last group, adds their sums in a fixed "
+        "order.",
         tried=(SHARES_K,),
     )
     JOIN: bool = parameter(
         False,
         (False, True),
-        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch. NVIDIA's GPUs "
+        "Of the work-groups that share a tile's k, the last to finish adds all sums, in a fixed order: no second launch. NVIDIA's GPUs "
         "and processors.",
-        must={"JOIN adds what groups share: with SPLIT_K": "not JOIN or SPLIT_K > 1"},
+        must={"JOIN needs work-groups that share k: SPLIT_K > 1": "not JOIN or SPLIT_K > 1"},
         tried=("not JOIN or joins", f"not JOIN or TBR * TR * TC * SPLIT_K * itemsize <= {JOINED}"),
         later=True,
     )
@@ -135,36 +135,36 @@ class Thin(Point):
 
     @property
     def items(self) -> int:
-        """Work-items of a group."""
+        """Work-items of a work-group."""
         return self.TBR * self.KG
 
     @property
     def block(self) -> int:
-        """Steps of k that are never divided between groups."""
+        """Steps of k that are never divided between work-groups."""
         return _WHOLE
 
     @property
     def transposes(self) -> bool:
-        """Whether C^T = op(B)^T op(A)^T is computed."""
+        """Whether the kernel computes C^T = op(B)^T op(A)^T."""
         return self.TURN
 
     def group(self, along: bool) -> tuple[int, int, int]:
-        """Neighbours read what is contiguous, along k or across it."""
+        """Neighbouring work-items read contiguous elements, along k or across it, so that loads are coalesced."""
         return (self.KG, self.TBR, 1) if along else (self.TBR, self.KG, 1)
 
     @property
     def adders(self) -> int:
-        """Work-items that share a sum over its KG parts: about as many as each of them adds."""
+        """Work-items that add up one sum over its KG parts: about as many as the parts that each of them adds."""
         return 1 << (self.KG.bit_length() - 1) // 2
 
     def together(self, itemsize: int) -> int:
-        """Values of every work-item that its group adds up at a time."""
+        """Sums of each work-item that the work-group adds up at a time."""
         each = self.TBR * (self.KG + 2 * self.adders) * itemsize
         fitting = [count for count in (64, 32, 16, 8, 4, 2, 1) if count <= self.TR * self.TC and count * each <= _SUMS]
         return next(iter(fitting), 1)
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
-        """Columns of B and the stages of A, or the sums that are added up after them."""
+        """Columns of B and the stages of A, or the sums that are added up after the product."""
         small = self.TC * (self.KB * itemsize + 16) if self.SM else 0
         if self.STAGES > 1:
             small += self.STAGES * self.items * self.TR * self.UNROLL * (self.VL if along else 1) * itemsize
@@ -172,16 +172,16 @@ class Thin(Point):
         return max(small, sums)
 
     def lowered(self, device: DeviceInfo) -> Thin:
-        """A second launch for the sums of groups that cannot tell which of them is last."""
+        """The point with a second launch for the sums if work-groups cannot detect which of them is last."""
         return self if joins(device) else replace(self, JOIN=False)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """The way in which operands are read, the content of local memory, and the sums that a group adds at a time."""
+        """How the operands are read, the size of local memory, and how many sums a work-group adds up at a time."""
         itemsize, a, b = problem.itemsize, problem.layout["a"], problem.layout["b"]
         along, fast = k_fast(problem, "a"), k_fast(problem, "b")
         widest = min(self.VL, self.VL if along else self.TR, 16 // itemsize if self.STAGES > 1 else self.VL)
         width = a.vector_width(itemsize, widest)
-        if not fast and problem.sizes["n"] == 1 and b.strides[0] == 1:  # a column of which one row follows the other lies as a row does
+        if not fast and problem.sizes["n"] == 1 and b.strides[0] == 1:  # a contiguous column is stored as a row is
             fast, b = True, replace(b, strides=(0, 1))
         together = self.together(itemsize)
         return {
@@ -196,8 +196,8 @@ class Thin(Point):
 
 
 def column(vl: int, block: tuple[int, int], places: int, parts: int, unroll: int, staged: int = 0, split: int = 1) -> Thin:
-    """A point for few columns of C: ``places`` times ``block`` rows to a group, each computed by ``parts`` work-items that share its k
-    and have ``unroll`` vectors of ``vl`` elements under way; ``staged`` steps of B's k in local memory, 0 for none.
+    """A point for few columns of C: ``places`` blocks of rows x columns (``block``) to a work-group. ``parts`` work-items share the k of
+    each block and have ``unroll`` vectors of ``vl`` elements in flight. ``staged``: steps of k of B in local memory, 0 for none.
     """
     (tr, tc), sm = block, staged > 0
     return Thin(VL=vl, TR=tr, TC=tc, TBR=places, KG=parts, UNROLL=unroll, SM=sm, KB=staged or 1, SPLIT_K=split)

@@ -1,4 +1,4 @@
-"""The tma form: the TMA fills local memory with float64, warps multiply from it; NVIDIA's compute capability 9.0."""
+"""The tma form: the TMA fills local memory with float64 tiles, and warps multiply from it; NVIDIA's compute capability 9.0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["form"]
 
 
 def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """``tma``: whether the device has what the form needs, and rows of A and B are aligned as it needs them."""
+    """Facts for the form's rules. ``tma``: the device has a TMA and matrix units, and the rows of A and B are aligned as the TMA needs."""
     facts: dict[str, Value] = {"joins": joins(device), "clusters": clusters(device), "local_limit": local_limit(device)}
     return facts | {"tma": device.can.tensor_maps and matrix_units(device) and rows_aligned(problem)}
 

@@ -1,4 +1,4 @@
-"""The constants of the tma form's estimate: what each step of its products costs on a GPU of compute capability 9.0."""
+"""The constants of the tma form's estimate: the cost of each step of a product on a GPU of compute capability 9.0."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from pathlib import Path
 import msgspec
 
 FILE = Path(__file__).with_name("costs.json")
-"""The constants, and the command and the timings that they come from: written by ``bench/fit_tma.py``."""
+"""The constants, with the command and the timings behind them; written by ``bench/fit_tma.py``."""
 
 
 @dataclass(frozen=True)
 class TmaCosts:
     """The constants of the estimate for one compiler.
 
-    Microseconds: ``launch``; ``fill`` of a round of groups, until the first of them multiply and after the last; ``wait`` for a stage from
-    memory; ``turn`` from stage to stage where a warp of its own asks for them, ``asked`` where those that multiply do; ``box`` for each
-    box that the TMA is asked for; ``gather`` until a cluster's groups have met, ``arrive`` until a tile's last group knows that it is,
-    ``add`` for the launch that adds. Megabytes a microsecond: ``cached`` and ``read`` of all groups, ``stored`` of C, ``ragged`` times less
-    where its rows are not aligned, ``added``; of one group ``first`` of the stages before it multiplies, ``exchanged`` of the parts of a
-    group, ``gathered`` of a cluster's, ``alone`` of what its four warps read of others. ``rates``: the part of the units' multiply-adds
-    that many warps reach, for operands NN or TT, TN, NT. ``warps``: how many idle ones halve that. ``even``: the least part of it that
-    groups reach whose warps are no multiple of four. ``loaded``: cycles of a multiprocessor for 16 bytes that each work-item of a warp
-    loads from local memory.
+    Microseconds:
+
+    - ``launch``: one launch. ``fill``: of a round of work-groups, before the first one multiplies and after the last one does.
+    - ``wait``: for a stage from memory. ``turn``: from stage to stage if a copying warp requests them, ``asked`` if the multiplying warps
+      do.
+    - ``box``: for each box that is requested of the TMA.
+    - ``gather``: before the work-groups of a cluster have met. ``arrive``: before a tile's last work-group knows that it is the last.
+    - ``add``: the launch that adds partial sums.
+
+    Megabytes per microsecond: ``cached`` and ``read`` by all work-groups, ``stored`` to C (divided by ``ragged`` if its rows are not
+    aligned), ``added``; by one work-group ``first`` (the stages before it multiplies), ``exchanged`` (between its parts), ``gathered`` (in
+    a cluster), ``alone`` (what four warps read of other work-groups' sums).
+
+    ``rates``: the share of the units' multiply-adds that many warps reach, for operands NN or TT, TN, and NT. ``warps``: the resident warps
+    that reach half of it. ``even``: the least share of it for work-groups whose warps are no multiple of four. ``loaded``: a
+    multiprocessor's cycles for a load of 16 bytes from local memory by each work-item of a warp.
     """
 
     launch: float
@@ -53,11 +60,11 @@ class TmaCosts:
 
 @cache
 def known() -> dict[str, TmaCosts]:
-    """The constants by the compiler's language."""
+    """The constants of each compiler's language."""
     return msgspec.convert(msgspec.json.decode(FILE.read_bytes())["costs"], dict[str, TmaCosts])
 
 
 def of(language: str) -> TmaCosts:
-    """The constants for a compiler, of another one where there are none."""
+    """The constants for a compiler, or those of another one if it has none."""
     found = known()
     return found.get(language) or next(iter(found.values()))

@@ -1,5 +1,5 @@
-"""An estimate of the time of the tma form's configurations, as ``forms.gpu.estimate`` is one of the gpu form's: a sum of what was seen
-to cost time. Its constants are fitted to timings (``costs.py``), in microseconds.
+"""An estimate of the time of the tma form's configurations. As in ``forms.gpu.estimate``, it is a sum of observed costs; its constants are
+fitted to timings (``costs.py``), in microseconds.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from portatile.workloads.gemm.forms.tma.costs import TmaCosts
 from portatile.workloads.gemm.forms.tma.point import Tma
 from portatile.workloads.gemm.storage import k_fast
 
-_PRODUCTS = 128 * 1980.0  # multiply-adds of a multiprocessor in a microsecond
+_PRODUCTS = 128 * 1980.0  # multiply-adds of a multiprocessor per microsecond
 _CLOCK = 1980.0  # cycles in a microsecond
-_SOFT = 5.0  # how sharply the longest of times that overlap hides the others
-_FOUR = 4  # warps that registers are given to together
-_REGISTERS = 1 << 16
-_LINE = 16  # elements of a box's line
+_SOFT = 5.0  # how sharply the longer of two times that overlap hides the shorter
+_FOUR = 4  # registers are allocated to warps in groups of four
+_REGISTERS = 1 << 16  # registers of a multiprocessor
+_LINE = 16  # elements in a row of a box
 
 Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class TmaShape:
-    """The sizes of a problem; ``along``: whether k is fast in A, and in B; ``units``: multiprocessors; ``ragged``: rows of C are not
+    """The sizes of a problem. ``along``: whether A, and B, is contiguous along k. ``units``: multiprocessors. ``ragged``: rows of C are not
     aligned to pairs.
     """
 
@@ -42,14 +42,14 @@ class TmaShape:
 
     @property
     def kind(self) -> int:
-        """The place of a rate: 0 for NN and TT, 1 for TN, 2 for NT."""
+        """The place in ``rates``: 0 for NN and TT, 1 for TN, 2 for NT."""
         return 0 if self.along[0] != self.along[1] else 2 if self.along[0] else 1
 
 
 @dataclass(frozen=True, eq=False)
 class TmaColumns:
-    """Points as columns of numbers. ``resident`` groups of one are on a multiprocessor at a time; ``loads``: of 16 bytes for each item
-    that all warps do for a step of k: a warp's 512 bytes are four steps of 16 rows or columns.
+    """Points as columns of numbers. ``resident``: work-groups that a multiprocessor holds. ``loads``: loads of 16 bytes by each work-item
+    that all warps need for one step of k; those of a warp, 512 bytes, bring four steps of 16 rows or columns.
     """
 
     rows: Numbers
@@ -67,7 +67,7 @@ class TmaColumns:
     cluster: Numbers
 
     def take(self, which: Any) -> TmaColumns:
-        """Some of them, by an index or a mask."""
+        """The points that an index or a mask selects."""
         return TmaColumns(**{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
 
 
@@ -79,7 +79,7 @@ def shape_of(problem: Problem, device: DeviceInfo) -> TmaShape:
 
 
 def resident(point: Tma, limit: int) -> int:
-    """The groups of a point that find local memory and registers on a multiprocessor at the same time."""
+    """The work-groups of a point for which a multiprocessor has local memory and registers at the same time."""
     blocks = point.TRR * point.TCR
     registers = 16 * blocks + 32 * max(point.TRR, point.TCR) + (24 if blocks > 2 else 40)
     allocated = -(-(point.warps + point.COPIER) // _FOUR) * _FOUR * 32 * min(registers, 255)
@@ -99,18 +99,18 @@ def columns_of(points: Sequence[Tma], limit: int = 227 << 10) -> TmaColumns:
 
 
 def _chunk(shape: TmaShape, v: TmaColumns) -> Numbers:
-    """Steps of k of a group, whole stages."""
+    """Steps of k that a work-group computes, in whole stages."""
     share = -(-shape.k // v.split)
     return np.asarray(-(-share // v.deep) * v.deep)
 
 
 def parts(shape: TmaShape, v: TmaColumns) -> Numbers:
-    """The groups that have steps of a tile's k."""
+    """The number of work-groups that share a tile's k, without those left without a step."""
     return np.asarray(-(-shape.k // _chunk(shape, v)))
 
 
 def _boxes(shape: TmaShape, v: TmaColumns) -> Numbers:
-    """Boxes that the TMA is asked for, for a stage: of 16 elements along k, or across it."""
+    """Boxes that are requested of the TMA for a stage: 16 elements wide, along k or across it."""
     of_a, of_b = (np.where(along, v.deep, side) for along, side in zip(shape.along, (v.rows, v.columns), strict=True))
     return np.asarray((of_a + of_b) / _LINE)
 
@@ -121,17 +121,17 @@ def microseconds(shape: TmaShape, v: TmaColumns, costs: TmaCosts) -> Numbers:
     tiles = -(-shape.m // v.rows) * -(-shape.n // v.columns)
     chunk, count = _chunk(shape, v), parts(shape, v)
     area = v.rows * v.columns
-    each = -(-(tiles * count) // units)  # groups of a multiprocessor
+    each = -(-(tiles * count) // units)  # work-groups of a multiprocessor
     products = area / (_PRODUCTS * np.array(costs.rates)[shape.kind])
     step = (products**_SOFT + (v.loads * costs.loaded / _CLOCK) ** _SOFT) ** (1 / _SOFT)
     stages = chunk / v.deep
     turns = np.where(v.copier, costs.turn, costs.asked) * stages / v.teams
     asked = costs.box * _boxes(shape, v) * stages
-    even = v.warps / (_FOUR * -(-v.warps // _FOUR))  # a group's warps stay with the quarters of a multiprocessor that they begin on
+    even = v.warps / (_FOUR * -(-v.warps // _FOUR))  # each warp stays on the quarter of the multiprocessor where it begins
     wait = costs.wait * stages / np.maximum(v.stages - 1, 1)
 
     def busy(count: Numbers) -> Numbers:
-        """A round of ``count`` groups on a multiprocessor."""
+        """Microseconds of a round of ``count`` work-groups on a multiprocessor."""
         many = np.maximum(count, 1)
         reached = np.maximum(even, costs.even) * many * v.warps / (many * v.warps + costs.warps)
         longest = ((many * step * chunk / reached + turns) ** _SOFT + wait**_SOFT + (many * asked) ** _SOFT) ** (1 / _SOFT)

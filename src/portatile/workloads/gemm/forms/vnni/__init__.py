@@ -1,4 +1,4 @@
-"""The vnni form: bfloat16 and int8 products on processors that add up the products of two or four neighbours along k in one instruction."""
+"""The vnni form: bfloat16 and int8 on processors with an instruction that adds up the products of two or four neighbours along k."""
 
 from __future__ import annotations
 
