@@ -237,7 +237,7 @@ WHOLE = {"Type": "int32", "MemoryType": "Vector", "Size": 5}
         ((*ARGUMENT, "Size"), -3, "Size is -3"),
         (("KernelSpecification", "Arguments", 3, "DataSource"), "none.bin", "none.bin cannot be read"),
         (("KernelSpecification", "Arguments", 3, "Size"), 6, "holds 5 numbers of type int32, not 6"),
-        (("KernelSpecification", "ReferenceArguments", 0, "TargetName"), "f", "TargetName is 'f', which is no vector"),
+        (("KernelSpecification", "ReferenceArguments", 0, "TargetName"), "f", "TargetName is 'f', which is not a vector"),
         (("KernelSpecification", "ReferenceArguments", 0, "TargetName"), "x", "ReferenceArguments are for a, which blend does not write"),
         (("KernelSpecification", "ReferenceArguments", 0, "ValidationMethod"), "None", "ValidationMethod must be one of"),
         (("Budget", 0, "Type"), "Forever", "Type is 'Forever'"),
