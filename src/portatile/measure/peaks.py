@@ -84,7 +84,7 @@ def measure(
             choice = replace(choice, config=_best(ready, [choice.config, *contenders(instance, device.info)]))
         timed = ready.timed(choice.config if config is None else config, way)
     if quantity.workload == "peak":
-        timed = _scaled(device, quantity, timed, way)
+        timed = _with_checked_scaling(device, quantity, timed, way)
     details = {"dtype": instance.dtype, **instance.options, **instance.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
     measured = Measured(quantity.name, quantity.unit, work(quantity, instance), timed.samples, {**details, "chosen": choice.reason})
     streams = quantity.workload == "stream"
@@ -142,7 +142,7 @@ def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
     return configs[min(times, key=lambda place: times[place])]
 
 
-def _scaled(device: Device, quantity: Quantity, once: runs.Timed, way: MeasurementOptions | None) -> runs.Timed:
+def _with_checked_scaling(device: Device, quantity: Quantity, once: runs.Timed, way: MeasurementOptions | None) -> runs.Timed:
     """The timing, once it is certain that every round runs."""
     sizes = {**once.problem.sizes, "rounds": 2 * once.problem.sizes["rounds"]}
     double = workloads.get("peak").problem(sizes, once.problem.dtype, once.problem.options)

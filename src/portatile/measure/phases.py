@@ -67,11 +67,11 @@ def split(request: PhasesRequest) -> tuple[PhaseTimes, dict[str, NDArray[Any]]]:
     Raises DeviceError if the result is outside its error bound.
     """
     seconds = dict.fromkeys(PHASES, 0.0)
-    with _charged(seconds, "platform"):
+    with _timed_phase(seconds, "platform"):
         opened = device.get(request.selector)
-    with _charged(seconds, "context"):
+    with _timed_phase(seconds, "context"):
         opened.allocate(1).release()
-    with _charged(seconds, "queue"):
+    with _timed_phase(seconds, "queue"):
         queue = opened.queue(profiling=False)
         queue.finish()
     with queue:
@@ -96,10 +96,10 @@ def _built(request: PhasesRequest, opened: Device, plan: Plan, seconds: dict[str
     binaries = None if request.cold else cache.default()
 
     def build(source: Source) -> Binary:
-        with _charged(seconds, "build"):
+        with _timed_phase(seconds, "build"):
             return program.build(replace(source, options=(*source.options, *request.options)), opened.target, binaries)
 
-    with _charged(seconds, "extract"):
+    with _timed_phase(seconds, "extract"):
         executable = Executable(opened, plan, build)
     seconds["extract"] -= seconds["build"]
     return executable
@@ -115,20 +115,20 @@ def _run(
     """
     memory: dict[str, Memory] = {}
     try:
-        with _charged(seconds, "allocate"):
+        with _timed_phase(seconds, "allocate"):
             for name, array in inputs.operands.items():
                 memory[name] = executable.device.allocate(max(array.nbytes, array.itemsize))
             queue.finish()
-        with _charged(seconds, "transfer in"):
+        with _timed_phase(seconds, "transfer in"):
             for name, array in inputs.operands.items():
                 if array.size and roles[name] != "out":
                     queue.upload(memory[name], array)
             queue.finish()
-        with _charged(seconds, "kernel"):
+        with _timed_phase(seconds, "kernel"):
             executable.run(queue, memory, inputs.scalars)
             queue.finish()
         after = {name: np.empty_like(array) for name, array in inputs.operands.items() if roles[name] != "in"}
-        with _charged(seconds, "transfer out"):
+        with _timed_phase(seconds, "transfer out"):
             for name, array in after.items():
                 if array.size:
                     queue.download(array, memory[name])
@@ -143,7 +143,7 @@ def _run(
 
 
 @contextmanager
-def _charged(seconds: dict[str, float], phase: str) -> Iterator[None]:
+def _timed_phase(seconds: dict[str, float], phase: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds[phase] += time.perf_counter() - start

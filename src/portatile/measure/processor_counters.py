@@ -67,16 +67,16 @@ def counted(run: Callable[[], object]) -> tuple[list[Count], list[str]]:
     missing: dict[str, list[str]] = {}
     for name, (kind, config, unit) in EVENTS.items():
         try:
-            counts.append(Count(name, _of(number, kind, config, run, runs) / runs, unit))
+            counts.append(Count(name, _counter_value(number, kind, config, run, runs) / runs, unit))
         except OSError as error:
-            missing.setdefault(_why(error), []).append(name)
+            missing.setdefault(_error_meaning(error), []).append(name)
     reasons = [f"{', '.join(names)}: {why}" for why, names in missing.items()]
     if not counts:
         raise DeviceError("; ".join(reasons))
     return counts, reasons
 
 
-def _why(error: OSError) -> str:
+def _error_meaning(error: OSError) -> str:
     """The meaning of an error of perf_event_open."""
     if error.errno in (errno.EACCES, errno.EPERM):
         level = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -88,7 +88,7 @@ def _why(error: OSError) -> str:
     return os.strerror(error.errno or 0)
 
 
-def _of(number: int, kind: int, config: int, run: Callable[[], object], runs: int) -> int:
+def _counter_value(number: int, kind: int, config: int, run: Callable[[], object], runs: int) -> int:
     """A counter over ``runs`` runs, summed over the threads of this process. Raises OSError."""
     opened = []
     try:

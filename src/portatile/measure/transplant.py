@@ -44,13 +44,13 @@ def portable_ptx(text: str, file: str) -> str:
     """PTX without dependencies on the driver whose compiler made it; raises DeviceError if they cannot be removed."""
     if ".version" not in text[:4096]:
         raise DeviceError(f"the compiler of {file} produces no PTX")
-    text = _ENVIRONMENT.sub(_plain, text).replace(", texmode_independent", "")
+    text = _ENVIRONMENT.sub(_meaning_of, text).replace(", texmode_independent", "")
     if left := _OTHERS.search(text):
         raise DeviceError(f"{file} reads {left.group()}, which only its own driver sets")
     return text
 
 
-def _plain(move: re.Match[str]) -> str:
+def _meaning_of(move: re.Match[str]) -> str:
     """An environment register replaced by its meaning; unchanged if that is unknown. Whoever times the code checks its results."""
     meant = _MEANT.get(move[3])
     return move.group() if meant is None else f"{move[1]}u32{move[2]}{meant}"

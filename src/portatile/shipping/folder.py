@@ -141,7 +141,7 @@ class ShippedPrograms:
         name = digest(source.digest, info.backend, info.architecture if device.backends()[info.backend].offline else device_key(info))[:16]
         if name in self.table:
             return name
-        targets = self._of(info)
+        targets = self._compilers(info)
         entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
         if not device.backends()[info.backend].offline:
             lowered, _ = _AbsentTarget().lower(source)
@@ -171,7 +171,7 @@ class ShippedPrograms:
         (self.folder / path).write_bytes(data)
         return {**about, "file": path, "digest": table.content_digest(data)}
 
-    def _of(self, info: DeviceInfo) -> tuple[tuple[Target, Device | None], ...]:
+    def _compilers(self, info: DeviceInfo) -> tuple[tuple[Target, Device | None], ...]:
         """The compilers of binaries for a device; for an OpenCL device, with the device itself."""
         key = device_key(info)
         if key not in self._targets:
