@@ -202,7 +202,7 @@ def test_what_cannot_be_checked_is_not_used(device: Device) -> None:
     x = np.ones(N, np.float32)
     with pytest.warns(RuntimeWarning, match="y held the expected values before"):
         assert call(twice("n > 0", arguments=(x, 2 * x, N)), device)
-    with pytest.warns(RuntimeWarning, match="not legal for the arguments that twice was defined with"):
+    with pytest.warns(RuntimeWarning, match="not legal for the arguments with which twice was defined"):
         assert call(twice("n > 0", constraints=f"block == 8 or n < {N}"), device, 100)
 
 
@@ -280,7 +280,7 @@ def test_a_variant_that_is_right_by_luck_is_found(device: Device, runs: list[int
 
 def test_mistakes_in_awkward_arguments() -> None:
     for changes, message in (
-        ({"awkward": further(9, 9)}, r"awkward\[1\] of twice has the sizes"),
+        ({"awkward": further(9, 9)}, r"awkward\[1\] of twice has the same sizes"),
         ({"awkward": further(N)}, r"awkward\[0\]"),
         ({"awkward": further(9)[0]}, "a list of arguments for calls of twice"),
         ({"awkward": [further(9)[0][:2]]}, "n is missing"),

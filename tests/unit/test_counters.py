@@ -64,7 +64,7 @@ def test_every_launch_has_its_counts(found: Path) -> None:
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "administrators only"),
+        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "only administrators"),
         ("==ERROR== Failed to connect", "Failed to connect"),
         ("", "no device"),
     ],

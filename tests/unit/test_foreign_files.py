@@ -100,7 +100,7 @@ def test_pipes_do_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             document = json.loads(file.read_text())
             document["KernelSpecification"]["Arguments"][0] |= {"FillType": "BinaryRaw", "DataSource": "pipe"}
             file.write_text(json.dumps(document))
-        with pytest.raises(ArgumentError, match="no regular file"):
+        with pytest.raises(ArgumentError, match="not a regular file"):
             t1.read(file)
     monkeypatch.setattr(bounded_reading, "PATIENCE", 20.0)
     writer = threading.Thread(target=lambda: pipe.write_bytes(to_json([trial(1)])))

@@ -203,8 +203,8 @@ def test_the_short_form_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("nothing", "no JSON"),
-        ("{}", "no cache of Kernel Tuner"),
+        ("nothing", "not JSON"),
+        ("{}", "not a cache of Kernel Tuner"),
         ('{"tune_params_keys": ["x"], "cache": {}}', "device_name"),
         ('{"device_name": "A", "tune_params_keys": "x", "cache": {}}', r"\$\.tune_params_keys"),
         ('{"device_name": "A", "tune_params_keys": ["x"], "cache": {"1": {"time": 1}}}', r"'x' - at `\$\.cache\['1'\]`"),

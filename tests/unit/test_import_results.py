@@ -168,13 +168,13 @@ def test_results_of_a_workload_that_is_not_here_are_kept(tmp_path: Path) -> None
     assert import_results.read(tmp_path / "list.json") == trials
 
 
-@pytest.mark.parametrize(("text", "complaint"), [("nonsense", "no JSON"), ('{"a": 1}', "holds no trials"), ("3", "holds no trials")])
+@pytest.mark.parametrize(("text", "complaint"), [("nonsense", "not JSON"), ('{"a": 1}', "holds no trials"), ("3", "holds no trials")])
 def test_what_holds_no_trials_is_refused(text: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file.json").write_text(text)
     assert main(["import", str(tmp_path / "file.json")]) == 2
     assert complaint in capsys.readouterr().err
     assert main(["import", str(tmp_path)]) == 2
-    assert "no folder that" in capsys.readouterr().err
+    assert "not a folder that" in capsys.readouterr().err
 
 
 def test_an_unwritten_device_is_not_mistaken(tmp_path: Path) -> None:

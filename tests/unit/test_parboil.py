@@ -64,9 +64,9 @@ def test_parboils_own_files_are_understood_and_rewritten_byte_for_byte(tmp_path:
 @pytest.mark.parametrize("raw", [b"", b"\1\0\0\0", bytes((1, 0, 0, 0, 1, 0, 0, 0)) + bytes(4 * 7), b"\xff" * 64, bytes(9)])
 def test_other_files_are_refused(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "other").write_bytes(raw)
-    with pytest.raises(ArgumentError, match="no input of Parboil"):
+    with pytest.raises(ArgumentError, match="not an input of Parboil"):
         read_mri(tmp_path / "other")
-    with pytest.raises(ArgumentError, match="no output of Parboil"):
+    with pytest.raises(ArgumentError, match="not an output of Parboil"):
         read_image(tmp_path / "other")
 
 

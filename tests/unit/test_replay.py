@@ -144,7 +144,7 @@ def test_where_all_failed_it_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("{}", "holds no trials"), ("[{}]", r"problem.*\$\[0\]"), ("nonsense", "no JSON"), ('[{"problem": 3}]', r"\$\[0\]\.problem")],
+    [("{}", "holds no trials"), ("[{}]", r"problem.*\$\[0\]"), ("nonsense", "not JSON"), ('[{"problem": 3}]', r"\$\[0\]\.problem")],
 )
 def test_what_is_no_recording_is_a_mistake(text: str, complaint: str, tmp_path: Path) -> None:
     (tmp_path / "file.json").write_text(text)

@@ -170,7 +170,7 @@ def test_a_misspelt_field_is_not_left_out_silently(place: tuple[Any, ...], field
     for step in place:
         record = record[step]
     record[misspelt] = record.pop(field)
-    with pytest.raises(ArgumentError, match=rf"{misspelt} is no field; did you mean {field}\?"):
+    with pytest.raises(ArgumentError, match=rf"{misspelt} is not a field; did you mean {field}\?"):
         t1.read(put(tmp_path, document))
 
 
@@ -204,7 +204,7 @@ WHOLE = {"Type": "int32", "MemoryType": "Vector", "Size": 5}
         (("KernelSpecification", "Arguments"), "c", "Arguments must be a list of objects"),
         ((*SPACE, "Values"), "[1, 2", "not an expression"),
         ((*SPACE, "Values"), "3", "must be a list of numbers"),
-        ((*SPACE, "Values"), "[1.5]", "1.5 is no value of type 'int'"),
+        ((*SPACE, "Values"), "[1.5]", "1.5 is not a value of type 'int'"),
         ((*SPACE, "Values"), "[1, 1]", "lists a value twice"),
         ((*SPACE, "Values"), "__import__('os').listdir()", "does more than calculate"),
         ((*SPACE, "Values"), "[().__class__]", "does more than calculate"),
@@ -231,13 +231,13 @@ WHOLE = {"Type": "int32", "MemoryType": "Vector", "Size": 5}
             {"Name": "q", **WHOLE, "FillType": "Random", "FillValue": 2**40},
             "too large or too small",
         ),
-        ((*SPACE, "Values"), "[1e999]", "inf is no value of type 'int'"),
+        ((*SPACE, "Values"), "[1e999]", "inf is not a value of type 'int'"),
         ((*ARGUMENT, "Size"), "n", "reads 'n'"),
         ((*ARGUMENT, "Size"), "1e999", "Size is '1e999'"),
         ((*ARGUMENT, "Size"), -3, "Size is -3"),
         (("KernelSpecification", "Arguments", 3, "DataSource"), "none.bin", "none.bin cannot be read"),
         (("KernelSpecification", "Arguments", 3, "Size"), 6, "holds 5 numbers of type int32, not 6"),
-        (("KernelSpecification", "ReferenceArguments", 0, "TargetName"), "f", "TargetName is 'f', which is no vector"),
+        (("KernelSpecification", "ReferenceArguments", 0, "TargetName"), "f", "TargetName is 'f', which is not a vector"),
         (("KernelSpecification", "ReferenceArguments", 0, "TargetName"), "x", "ReferenceArguments are for a, which blend does not write"),
         (("KernelSpecification", "ReferenceArguments", 0, "ValidationMethod"), "None", "ValidationMethod must be one of"),
         (("Budget", 0, "Type"), "Forever", "Type is 'Forever'"),
@@ -254,7 +254,7 @@ def test_what_is_wrong_is_said_with_its_place(place: tuple[Any, ...], value: Any
         Kernel.from_t1(put(tmp_path, document))
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "is not JSON"), ("[]", "is no T1 file"), ('{"trials": []}', "is no T1 file")])
+@pytest.mark.parametrize(("text", "message"), [("{", "is not JSON"), ("[]", "is not a T1 file"), ('{"trials": []}', "is not a T1 file")])
 def test_what_is_no_t1_file(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(ArgumentError, match=message):

@@ -46,7 +46,7 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
     ``dtype_name`` is the dtype of the result, if the caller gave one. Raises ArgumentError for shapes that do not fit, and for an ``out``
     to which the result cannot be cast.
     """
-    target = _only(out)
+    target = _single_output(out)
     array_a, array_b = _array(a, "a"), _array(b, "b")
     library = _library(array_a, array_b, target)
     result_name = dtype_name or (None if library is None or target is None else _name(library.dtype(target)))
@@ -66,7 +66,7 @@ def product(a: Any, b: Any, out: Any, dtype_name: str | None = None) -> Conversi
     _check_out(library, target, shapes, (array_a, array_b), dtype)
     view = target if shapes.core == 2 else target[shapes.view]
     results = (dtype_name,) if dtype_name else RESULTS[name_of(dtype)]
-    if _name(library.dtype(view)) in results and _direct(library, view, shapes.whole, (first, second)):
+    if _name(library.dtype(view)) in results and _writable_in_place(library, view, shapes.whole, (first, second)):
         if first is a and second is b and view is out:
             return None
         return Conversion((first, second), view, lambda _: target)
@@ -89,7 +89,7 @@ def _unchanged(result: Any) -> Any:
     return result
 
 
-def _only(out: Any) -> Any:
+def _single_output(out: Any) -> Any:
     """The single output of a tuple, which NumPy's functions accept."""
     if not isinstance(out, tuple):
         return out
@@ -171,7 +171,7 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[An
     check_writable(out, "out")
     refuse_masks(out, "out")
     have, shape = tuple(out.shape), shapes.given
-    if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):
+    if have != shape and not (isinstance(out, np.ndarray) and _broadcasts_result(have, shapes)):
         raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
     kind, result = library.dtype(out), np.result_type(*(library.dtype(array) for array in operands))
     if kind is not None and overlaps_itself(have, library.strides(out), kind.itemsize):
@@ -182,7 +182,7 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, operands: tuple[An
         raise CastError(f"out has dtype {out.dtype}; results of {result} are not cast to that: pass another array for the result")
 
 
-def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
+def _broadcasts_result(have: tuple[int, ...], shapes: _Shapes) -> bool:
     """Whether an output takes the result several times, as NumPy allows by broadcasting outputs."""
     count, core = len(have) - shapes.core, len(shapes.given) - shapes.core
     if count < core or have[count:] != shapes.given[core:]:
@@ -191,7 +191,7 @@ def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
     return all(size in (own, 1) for own, size in batch)
 
 
-def _direct(library: Converter, out: Any, shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
+def _writable_in_place(library: Converter, out: Any, shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
     """Whether kernels can write the result directly into the output."""
     if tuple(out.shape) != shape or not library.aligned(out) or not _readable_in_place(library, out):
         return False

@@ -85,7 +85,7 @@ def products(call: StackedGemm[Array]) -> StackedProducts[Array]:
         raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
     kind = result_type(stack_a.dtype, call.kind, call.out, c if beta != 0 else None)
     result = outputs.new(call.a, shape, None if kind == stack_a.dtype else kind) if call.out is None else call.out
-    target = _whole(result, shape, kind, "out")
+    target = _checked_stack(result, shape, kind, "out")
     check_writable(result, "out")
     if 0 in shape:
         return StackedProducts(result, None, [])
@@ -94,7 +94,7 @@ def products(call: StackedGemm[Array]) -> StackedProducts[Array]:
     listed = [_product(views, call.trans) for views in batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
-        begin = copying(_whole(c, shape, kind, "c"), target)
+        begin = copying(_checked_stack(c, shape, kind, "c"), target)
     return StackedProducts(result, begin, listed)
 
 
@@ -122,7 +122,7 @@ def stack_of(array: Any, name: str, types: tuple[str, ...] = FACTORS) -> _Stack:
     return stack
 
 
-def _whole(array: Any, shape: tuple[int, ...], kind: np.dtype[Any], name: str) -> _Stack:
+def _checked_stack(array: Any, shape: tuple[int, ...], kind: np.dtype[Any], name: str) -> _Stack:
     stack = stack_of(array, name, ALL)
     if stack.shape != shape or stack.dtype != kind:
         have = f"has shape {stack.shape} and dtype {stack.dtype}"
@@ -186,11 +186,11 @@ def batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_S
         inner = () if longest is None else (strides[longest],)
         views.append(_view(array, (*outer, *count, *array.shape[-2:]), (*(strides[place] for place in order), *inner, *array.strides[-2:])))
     if longest is None:
-        return [tuple(_single(view[index]) for view in views) for index in np.ndindex(*outer)]
+        return [tuple(_stack_of_one(view[index]) for view in views) for index in np.ndindex(*outer)]
     return [tuple(view[index] for view in views) for index in np.ndindex(*outer)] if outer else [tuple(views)]
 
 
-def _single(matrix: _Stack) -> _Stack:
+def _stack_of_one(matrix: _Stack) -> _Stack:
     """A matrix as a stack of one."""
     return _view(matrix, (1, *matrix.shape), (0, *matrix.strides))
 

@@ -162,7 +162,7 @@ def get(selector: str | None = None) -> Device:
 @lru_cache(maxsize=1)
 def _best() -> Device:
     first = next(iter(backends()))  # its devices rank above all others: if it has one, other back ends are not loaded
-    usable = _survey(first).devices or [device for device in devices() if not _is_checker(device)]
+    usable = _survey(first).devices or [device for device in devices() if not _is_oclgrind(device)]
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
     return max(usable, key=_rank)
@@ -178,7 +178,7 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
             return (get(selector),)
         chosen: dict[str, Device] = {}
         for opened in sorted(devices(), key=_rank, reverse=True):
-            if not _is_checker(opened):
+            if not _is_oclgrind(opened):
                 chosen.setdefault(opened.info.physical_id, opened)
         if not chosen:
             raise DeviceNotFoundError(_listing("there is no device"))
@@ -231,7 +231,7 @@ def _match(selector: str, message: str) -> Device:
         parts = [part.strip() for part in selector.split(",")]
         hint = f"; several are a list of names: {parts}, on the command line --device for each" if len(parts) > 1 else ""
         raise DeviceNotFoundError(_listing(f"{message}{hint}"))
-    return max(matching, key=lambda device: (not _is_checker(device), *_rank(device)))
+    return max(matching, key=lambda device: (not _is_oclgrind(device), *_rank(device)))
 
 
 def _match_pyopencl(text: str) -> Device:
@@ -251,7 +251,7 @@ def _is_named(word: str, number: str, name: str) -> bool:
     return word == number if word.isdigit() else word.lower() in name.lower()
 
 
-def _is_checker(device: Device) -> bool:
+def _is_oclgrind(device: Device) -> bool:
     """Whether it is Oclgrind, a simulator that finds errors in kernels and is thousands of times slower: it must be selected by name."""
     return "oclgrind" in device.info.platform.lower()
 

@@ -150,14 +150,14 @@ class Queue(Releasable):
         self.download(array, source, offset, blocking=False)
 
     def send_rows(self, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
-        """As ``send`` of a matrix whose rows lie apart in page-locked memory, and next to each other in ``target``.
+        """As ``send``, for a matrix with gaps between its rows in page-locked memory; it is packed in ``target``.
 
-        Only of a device with ``locks_pages``.
+        Only for devices with ``locks_pages``.
         """
         raise NotImplementedError
 
     def fetch_rows(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:
-        """As ``fetch`` into a matrix whose rows lie apart in page-locked memory; the counterpart of ``send_rows``."""
+        """As ``fetch``, into a matrix with gaps between its rows in page-locked memory; the counterpart of ``send_rows``."""
         raise NotImplementedError
 
     def sending(self, target: Memory, array: NDArray[Any]) -> Callable[[], object]:
@@ -242,7 +242,7 @@ class Device(Releasable):
         """Allocate device memory; raises DeviceError if there is not enough."""
 
     def exchanges(self, other: Device) -> bool:
-        """Whether arrays are copied between the memories of both without passing through the host's, as by ``Queue.receive``."""
+        """Whether data is copied between the two devices without passing through host memory, see ``Queue.receive``."""
         return False
 
     def is_open_to(self, other: Device) -> bool:

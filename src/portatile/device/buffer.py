@@ -51,7 +51,7 @@ class Buffer:
     ) -> None:
         self.memory = memory
         self.shape = tuple(map(int, shape))
-        self.dtype: np.dtype[Any] = dtype if isinstance(dtype, np.dtype) else _kind(dtype)
+        self.dtype: np.dtype[Any] = dtype if isinstance(dtype, np.dtype) else _element_type(dtype)
         self.strides = packed(self.shape, self.dtype.itemsize) if strides is None else tuple(strides)
         self.offset = offset
         self.described: tuple[object, ...] | None = None  # cached by arguments/described.py
@@ -67,7 +67,7 @@ class Buffer:
 
         Raises ArgumentError for an invalid shape, or one too large for any memory, and for an invalid dtype.
         """
-        kind, sizes = _kind(dtype), checked_sizes(shape)
+        kind, sizes = _element_type(dtype), checked_sizes(shape)
         nbytes = prod(sizes) * kind.itemsize
         if nbytes > sys.maxsize:
             raise ArgumentError(f"an array of shape {sizes} and {kind} is larger than any memory")
@@ -379,7 +379,7 @@ def refuse_masks(array: Any, name: str) -> None:
         raise ArgumentError(f"{name} is a masked array, whose mask would be lost; fill it{example}")
 
 
-def _kind(dtype: DTypeLike) -> np.dtype[Any]:
+def _element_type(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         kind = np.dtype(dtype)
     except TypeError:

@@ -51,18 +51,18 @@ _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 _exported: dict[int, tuple[object, ...]] = {}
 
 
-def _forget(managed: int) -> None:
+def _release_export(managed: int) -> None:
     _exported.pop(managed, None)
 
 
-def _drop(capsule: int) -> None:
+def _destroy_capsule(capsule: int) -> None:
     """The destructor of capsules: an unconsumed capsule still owns its tensor."""
     if _is_valid(capsule, _NAME):
-        _forget(_get_pointer(capsule, _NAME))
+        _release_export(_get_pointer(capsule, _NAME))
 
 
-_deleter = _Deleter(_forget)
-_destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
+_deleter = _Deleter(_release_export)
+_destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_destroy_capsule)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class PageLocked:
                     self._drop(self._results.pop(next(iter(self._results))))
             seen = self._seen.get(id(owner))
             if seen is None:
-                seen = self._seen[id(owner)] = _SeenArray(weakref.ref(owner, partial(self._gone, id(owner))))
+                seen = self._seen[id(owner)] = _SeenArray(weakref.ref(owner, partial(self._array_freed, id(owner))))
             if seen.block is not None and not seen.block.lock.alive:  # its device was released, which ended the lock
                 self._unlock(seen.block)
                 seen.block, seen.tried = None, False
@@ -171,7 +171,7 @@ class PageLocked:
         array = np.empty(shape, kind)
         if results is not None:
             with self._mutex:
-                results.ordinary[id(array)] = weakref.ref(array, partial(self._dropped, results, id(array)))
+                results.ordinary[id(array)] = weakref.ref(array, partial(self._result_freed, results, id(array)))
         return array
 
     def take_back(self, block: _Block) -> None:
@@ -235,14 +235,14 @@ class PageLocked:
             self._nbytes -= block.end - block.start
         block.lock.release()
 
-    def _gone(self, key: int, _: object) -> None:
+    def _array_freed(self, key: int, _: object) -> None:
         """Called when an array is about to free its memory."""
         with self._mutex:
             seen = self._seen.pop(key, None)
         if seen is not None and seen.block is not None and not sys.is_finalizing():
             self._unlock(seen.block)
 
-    def _dropped(self, results: _Results, key: int, _: object) -> None:
+    def _result_freed(self, results: _Results, key: int, _: object) -> None:
         """Called when an ordinary result was dropped."""
         with self._mutex:
             results.ordinary.pop(key, None)

@@ -87,7 +87,7 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
     When this returns, the array may be changed; without ``blocking``, only when the queue has finished. ``most``: the number of threads at
     most; 0 for as many as pay.
     """
-    if _crosses(queue.device, array) or not worthwhile(queue.device, array):
+    if _is_locked(queue.device, array) or not worthwhile(queue.device, array):
         queue.upload(target, array, offset, blocking)
         return
     _through_blocks(queue, target, array, offset, most)
@@ -95,7 +95,7 @@ def upload(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0, b
 
 def send(queue: Queue, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
     """As ``upload`` without blocking; the caller keeps the array until the queue has finished."""
-    if _crosses(queue.device, array) or not worthwhile(queue.device, array):
+    if _is_locked(queue.device, array) or not worthwhile(queue.device, array):
         queue.send(target, array, offset)
     else:
         _through_blocks(queue, target, array, offset)
@@ -126,7 +126,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
 
     ``most``: the number of threads at most, as for ``upload``.
     """
-    if _crosses(queue.device, array, back=True) or not worthwhile(queue.device, array):
+    if _is_locked(queue.device, array, back=True) or not worthwhile(queue.device, array):
         queue.download(array, source, offset)
         return
     check_contiguous(array)
@@ -138,10 +138,10 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
         try:
             for first in range(low, high, _BLOCK):
                 if len(crossing) > 1:
-                    _empty(staging, crossing)
+                    _store_oldest(staging, crossing)
                 block = staging.take(wait=not crossing)
                 if block is None:  # other threads have all buffers, and may be waiting for ours
-                    _empty(staging, crossing)
+                    _store_oldest(staging, crossing)
                     block = staging.take()
                 assert block is not None
                 piece = raw[first : min(first + _BLOCK, high)]
@@ -149,7 +149,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
                 block.used = queue.download(block.memory[: piece.nbytes], source, offset + first, blocking=False)
                 queue.flush()
             while crossing:
-                _empty(staging, crossing)
+                _store_oldest(staging, crossing)
         finally:  # also after a failure: a buffer may be reused once no copy writes to it
             for block, _ in crossing:
                 staging.give(block)
@@ -157,7 +157,7 @@ def download(queue: Queue, array: NDArray[Any], source: Memory, offset: int = 0,
     _in_stripes(raw.nbytes, most, fetch)
 
 
-def _empty(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]]) -> None:
+def _store_oldest(staging: _Staging, crossing: deque[tuple[_Block, NDArray[np.uint8]]]) -> None:
     """Wait for the oldest copy, copy its staging buffer to the destination, and give the buffer back."""
     block, piece = crossing[0]
     if block.used is not None:
@@ -173,7 +173,7 @@ def worthwhile(device: Device, array: NDArray[Any]) -> bool:
     return array.nbytes >= _LARGE and not device.info.unified_memory
 
 
-def _crosses(device: Device, array: NDArray[Any], back: bool = False) -> bool:
+def _is_locked(device: Device, array: NDArray[Any], back: bool = False) -> bool:
     """Whether an array that is transferred is locked; small arrays are not counted."""
     return array.nbytes >= _NOTED and locked.crosses(device, array, back)
 

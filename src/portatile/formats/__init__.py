@@ -1,1 +1,1 @@
-"""Other tools' files, read and written: a file for each format."""
+"""Readers and writers of other tools' files: one module for each format."""

@@ -1,4 +1,4 @@
-"""Reading files that others wrote, within bounds: of size, time, nesting and numbers. What exceeds a bound raises an error that says so."""
+"""Reading foreign files within limits of size, time, nesting and numbers. A file that exceeds a limit raises an error that says so."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from portatile.errors import ArgumentError, reason
 
 MOST_BYTES = 512 * 2**20  # of a file after unpacking: recorded spaces have some ten MB
 PATIENCE = 30.0  # seconds without a byte from a pipe
-_DIGITS = 19  # of a whole number: as many as fit the 64 bits that records have for one
+_DIGITS = 19  # of an integer: as many as fit the 64 bits that records have for one
 _CHUNK = 2**20
 
 
 def content(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a file, unpacked if it is packed by gzip; raises ArgumentError where it cannot be read or is larger than ``most``.
+    """The content of a file, unpacked if it is gzipped; raises ArgumentError if it cannot be read or is larger than ``most``.
 
-    A pipe is read too, if something comes out of it; a device or a folder is refused.
+    A pipe is also read if something is written to it; a device or a folder is refused.
     """
     try:
         data = _read(path, most)
@@ -43,11 +43,11 @@ def begins_with(path: Path, magic: bytes) -> bool:
 
 
 def json_document(data: bytes | str) -> Any:
-    """The JSON document in ``data``; raises ValueError if it is not JSON, is nested too deeply, or has whole numbers beyond 64 bits."""
+    """The JSON document in ``data``; raises ValueError if it is not JSON, is nested too deeply, or has integers beyond 64 bits."""
     try:
         document = json.loads(data, parse_int=_whole)
         escaped = (b"\\ud" in data or b"\\uD" in data) if isinstance(data, bytes) else ("\\ud" in data or "\\uD" in data)
-        if escaped:  # maybe half of a surrogate pair, which only encoding finds
+        if escaped:  # perhaps half of a surrogate pair, which only encoding detects
             json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
@@ -57,13 +57,13 @@ def json_document(data: bytes | str) -> Any:
 
 
 def regular_file(path: Path) -> Path:
-    """``path`` itself; raises ArgumentError if something is there that is not a regular file, such as a pipe that may stay empty."""
+    """``path`` itself; raises ArgumentError if it exists but is not a regular file, such as a pipe that may stay empty."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):  # missing, or a NUL in its name: opening it will raise a better error
         return path
     if not stat.S_ISREG(mode):
-        raise ArgumentError(f"{path} is no regular file")
+        raise ArgumentError(f"{path} is not a regular file")
     return path
 
 
@@ -94,7 +94,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _piece(descriptor: int, path: Path, started: bool) -> bytes:
-    """The next bytes of a pipe; none at its end. A pipe that has not been written to yet has not ended."""
+    """The next bytes of a pipe; none at its end. A pipe to which nothing has been written yet has not ended."""
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends:
         if select.select([descriptor], [], [], max(ends - time.monotonic(), 0))[0]:

@@ -33,7 +33,7 @@ class _Section(msgspec.Struct):
 
 
 def is_one(document: object) -> bool:
-    """Whether a JSON document is of a tuner of CLBlast or its database."""
+    """Whether a JSON document was written by a tuner of CLBlast, or is its database."""
     if not isinstance(document, dict):
         return False
     return {"kernel_family", "precision", "results"} <= set(document) or isinstance(document.get("sections"), list)
@@ -55,7 +55,7 @@ def read(document: object) -> list[ForeignResult]:
         try:
             section = msgspec.convert(raw, _Section, strict=False)
         except msgspec.ValidationError as error:
-            raise ArgumentError(f"this is none of CLBlast's files: {error} - in `{at}`") from None
+            raise ArgumentError(f"this is not a file of CLBlast: {error} - in `{at}`") from None
         sizes = {name: int(text) for name, text in zip("mnk", (section.arg_m, section.arg_n, section.arg_k), strict=True) if text.isdigit()}
         family = section.kernel_family.rstrip("0123456789").rstrip("_")
         device = (section.clblast_device_name or section.device).strip()
@@ -69,7 +69,7 @@ def read(document: object) -> list[ForeignResult]:
 
 
 def _result(section: _Section, result: object, at: str) -> tuple[Config, float]:
-    """A result's parameters and milliseconds, from either form of file; raises ArgumentError that names its place ``at``."""
+    """A result's parameters and milliseconds, from either form of file; raises ArgumentError with its place ``at``."""
     if isinstance(result, dict):
         given, spent = result.get("parameters"), result.get("time")
     elif isinstance(result, list) and len(result) == 2:

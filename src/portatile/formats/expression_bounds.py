@@ -1,4 +1,4 @@
-"""Upper bounds of the numbers and lists that an expression in a foreign file can produce, found without evaluating it."""
+"""Upper bounds of the numbers and lists that an expression in a foreign file can produce, computed without evaluating it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _MOST_EXPONENT = 12.0  # of a power or a shift, as a power of two
 
 
 class TooMuchError(ValueError):
-    """The expression may calculate more than any file needs."""
+    """The expression may compute more than any file needs."""
 
 
 @dataclass(frozen=True)
 class _Size:
-    """Bounds as powers of two: of the absolute value of a number or of each in a list, and of a list's length."""
+    """Bounds as powers of two: of the absolute value of a number, or of each number in a list, and of the list's length."""
 
     bits: float = 0.0
     length: float | None = None
 
 
 def check(tree: ast.AST, known: Mapping[str, Collection[object]]) -> None:
-    """Raise TooMuchError where a number or a list may exceed the limits above; ``known`` are the values that each name may have."""
+    """Raise TooMuchError if a number or a list may exceed the limits above; ``known`` are the possible values of each name."""
     try:
         _Sizes({name: _among(values) for name, values in known.items()}).of(tree)
     except RecursionError:
@@ -51,7 +51,7 @@ class _Sizes:
     known: dict[str, _Size] = field(default_factory=dict)
 
     def of(self, node: ast.AST) -> _Size:
-        """The bounds of an expression's value; raises TooMuchError where they are beyond the limits."""
+        """The bounds of an expression's value; raises TooMuchError if they exceed the limits."""
         size = self._of(node)
         if size.bits > _MOST_BITS:
             raise TooMuchError(f"{_text(node)} may have more than {_MOST_BITS:g} bits")

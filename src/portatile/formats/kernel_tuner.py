@@ -1,8 +1,8 @@
-"""Kernel Tuner's cache files as recorded trials, those of an interrupted run too.
+"""Kernel Tuner's cache files as recorded trials, including those of interrupted runs.
 
-A cache is a JSON object: the device, the parameters' names in order, and one entry for each configuration with its times in
-milliseconds. A run appends entries and closes the object at its end, so that an interrupted one leaves a list that stops
-anywhere. A configuration that failed has a marker such as ``"CompilationFailedConfig"`` in place of its time, or a huge time.
+A cache is a JSON object: the device, the parameters' names in order, and one entry for each configuration with its times in milliseconds. A
+run appends entries and closes the object at its end, so an interrupted run leaves a file that is cut off anywhere. A configuration that
+failed has a marker such as ``"CompilationFailedConfig"`` in place of its time, or a huge time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Cache(msgspec.Struct):
 
 
 class _CompactRecording(msgspec.Struct):
-    """A recorded space in short form: ``codes`` are positions in ``params``, row by row; times and costs in seconds, null for a failure."""
+    """A recorded space in short form: ``codes`` are indices into ``params``, row by row; times and costs in seconds, null for a failure."""
 
     name: str
     params: dict[str, list[Value]]
@@ -52,7 +52,7 @@ def is_one(document: object) -> bool:
 
 
 def parse(data: bytes | str) -> object:
-    """The JSON document in ``data``, which may stop in the middle of the cache; raises ArgumentError where it is none.
+    """The JSON document in ``data``, which may be cut off within the cache; raises ArgumentError if it is not JSON.
 
     Examples:
         >>> parse('{"cache": {"1": {"time": 2.5},\\n"2": {"ti')
@@ -76,14 +76,14 @@ def parse(data: bytes | str) -> object:
             return bounded_reading.json_document(repaired)
         except ValueError:
             continue
-    raise ArgumentError(f"this is no JSON: {reason}")
+    raise ArgumentError(f"this is not JSON: {reason}")
 
 
 def read(path: Path) -> list[Trial]:
-    """The trials of a cache file, plain or packed by gzip; raises ArgumentError with the path of what is wrong in it."""
+    """The trials of a cache file, plain or gzipped; raises ArgumentError with the path of what is wrong in it."""
     document = parse(bounded_reading.content(path))
     if not is_one(document):
-        raise ArgumentError(f"{path} is no cache of Kernel Tuner: it has no 'tune_params_keys' beside 'cache'")
+        raise ArgumentError(f"{path} is not a cache of Kernel Tuner: it has no 'tune_params_keys' beside 'cache'")
     try:
         return trials(document)
     except (msgspec.ValidationError, ArgumentError) as error:

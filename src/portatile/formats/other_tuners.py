@@ -1,4 +1,4 @@
-"""Results of other tuners as trials. What their files lack about problem and device stays empty."""
+"""Results of other tuners as trials. Fields of problem and device that their files lack stay empty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portatile.trials import Status, Trial
 
 @dataclass(frozen=True)
 class ForeignResult:
-    """A configuration that another tuner measured, in that tuner's names. ``dtype`` and ``sizes`` are empty where its file lacks them."""
+    """A configuration that another tuner measured, with that tuner's names. ``dtype`` and ``sizes`` are empty if its file lacks them."""
 
     kernel: str
     device: str
@@ -25,7 +25,7 @@ class ForeignResult:
 
 
 def device(name: str) -> DeviceInfo:
-    """A device of which only the name is known. Its back end is not known either."""
+    """A device of which only the name is known; its back end is unknown, too."""
     return DeviceInfo(
         id=f"recorded:{name}",
         backend=ANY,
@@ -52,7 +52,7 @@ def device(name: str) -> DeviceInfo:
 
 
 def problem(kernel: str, size: object) -> Problem:
-    """The problem of a kernel: the numbers of ``size`` become sizes x, y, z; a text becomes the option ``problem_size``."""
+    """The problem of a kernel: the numbers of ``size`` become sizes x, y, z; text becomes the option ``problem_size``."""
     numbers = size if isinstance(size, list) else [size]
     sizes = {axis: int(n) for axis, n in zip("xyz", numbers, strict=False) if isinstance(n, (int, float)) and math.isfinite(n)}
     options: dict[str, Value] = {"problem_size": size} if isinstance(size, str) and size else {}
@@ -60,11 +60,11 @@ def problem(kernel: str, size: object) -> Problem:
 
 
 def valid(seconds: object) -> TypeGuard[float]:
-    """Whether a value is a duration. Tuners write 1e20 and more for a configuration that failed."""
+    """Whether a value is a duration. Tuners write 1e20 or more for a configuration that failed."""
     return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e17
 
 
 def trial(task: Problem, info: DeviceInfo, config: Config, status: Status, samples: tuple[float, ...], seconds: dict[str, float]) -> Trial:
-    """A recorded evaluation. ``samples`` are kept only where it succeeded, ``seconds`` of phases only where they are positive."""
+    """A recorded evaluation. ``samples`` are kept only if it succeeded, ``seconds`` of phases only if they are positive."""
     phases = {name: spent for name, spent in seconds.items() if spent > 0}
     return Trial(task, dict(config), info, "", status, samples if status == "ok" else (), seconds=phases)

@@ -23,9 +23,9 @@ _REAL = np.dtype("<f4")
 
 @dataclass(frozen=True)
 class MriData:
-    """Samples of k-space (kx, ky, kz in cycles per unit of length; phi; d, of FHD only) and voxel coordinates x, y, z.
+    """Samples of k-space (kx, ky, kz in cycles per unit of length; phi; d, only for FHD) and voxel coordinates x, y, z.
 
-    All are vectors of float32: x, y, z over the voxels, the others over the samples. ``mri_q`` and ``mri_fhd`` compute with them.
+    All are float32 vectors: x, y, z over the voxels, the others over the samples. ``mri_q`` and ``mri_fhd`` compute with them.
     """
 
     kx: Vector
@@ -41,14 +41,14 @@ class MriData:
 
 
 def read_mri(path: str | PathLike[str]) -> MriData:
-    """An input file of MRI-Q, or of MRI-FHD if it holds d; raises ArgumentError where it is neither."""
+    """An input file of MRI-Q, or of MRI-FHD if it holds d; raises ArgumentError if it is neither."""
     raw = Path(path).read_bytes()
     header = np.frombuffer(raw, _HEADER, 2) if len(raw) >= 8 else np.zeros(2, np.int32) - 1
     samples, voxels = int(header[0]), int(header[1])
     floats = {3 * voxels + n * samples: n for n in (7, 5)}
     if min(samples, voxels) < 0 or len(raw) % 4 or (len(raw) - 8) // 4 not in floats:
         raise ArgumentError(
-            f"{path} is no input of Parboil's MRI: {samples} samples and {voxels} voxels would be "
+            f"{path} is not an input of Parboil's MRI: {samples} samples and {voxels} voxels would be "
             f"{8 + 4 * (3 * voxels + 5 * samples)} bytes, or {8 + 4 * (3 * voxels + 7 * samples)} with d, and it has {len(raw)}"
         )
     counts = [samples] * 3 + [voxels] * 3 + [samples] * (floats[(len(raw) - 8) // 4] - 3)
@@ -57,7 +57,7 @@ def read_mri(path: str | PathLike[str]) -> MriData:
 
 
 def write_mri(path: str | PathLike[str], data: MriData) -> None:
-    """Write an input file, of MRI-FHD if ``data`` has d; raises ArgumentError where its vectors do not fit each other."""
+    """Write an input file, of MRI-FHD if ``data`` has d; raises ArgumentError if its vectors do not fit together."""
     samples, voxels = len(data.kx), len(data.x)
     if (data.d_r is None) != (data.d_i is None):
         raise ArgumentError("d has a real and an imaginary part; give both d_r and d_i, or neither")
@@ -73,11 +73,13 @@ def write_mri(path: str | PathLike[str], data: MriData) -> None:
 
 
 def read_image(path: str | PathLike[str]) -> tuple[Vector, Vector]:
-    """Real and imaginary part from an output file; raises ArgumentError where it is none."""
+    """Real and imaginary part from an output file; raises ArgumentError if it is not one."""
     raw = Path(path).read_bytes()
     voxels = int(np.frombuffer(raw, _COUNT, 1)[0]) if len(raw) >= 4 else 0
     if len(raw) != 4 + 8 * voxels:
-        raise ArgumentError(f"{path} is no output of Parboil's MRI: {voxels} voxels would be {4 + 8 * voxels} bytes, and it has {len(raw)}")
+        raise ArgumentError(
+            f"{path} is not an output of Parboil's MRI: {voxels} voxels would be {4 + 8 * voxels} bytes, and it has {len(raw)}"
+        )
     real, imaginary = np.frombuffer(raw, _REAL, offset=4).astype(np.float32).reshape(2, voxels)
     return real, imaginary
 

@@ -10,7 +10,7 @@ from portatile.trials import Trial
 
 
 class _Run(msgspec.Struct):
-    """A tuning run. Its trials lack problem and device, which stand once."""
+    """A tuning run. Its trials lack problem and device, which the document has once."""
 
     problem: Problem
     device: DeviceInfo
@@ -23,7 +23,7 @@ def is_one(document: object) -> bool:
 
 
 def read(document: object) -> tuple[list[Trial], str]:
-    """The trials, and the path in the document at which they stand; raises ArgumentError with the path of what is wrong."""
+    """The trials, and their path in the document; raises ArgumentError with the path of what is wrong."""
     try:
         if isinstance(document, list):
             return msgspec.convert(document, list[Trial]), "$"

@@ -1,9 +1,9 @@
-"""T1 files: the JSON in which Kernel Tuner, KTT and the benchmarks around them describe a tuning problem.
+"""T1 files: the JSON format in which Kernel Tuner, KTT and related benchmarks describe a tuning problem.
 
-What is read: ``ConfigurationSpace`` (``TuningParameters`` with ``Name``, ``Type``, ``Values``, ``Default``; ``Conditions``);
+These fields are read: ``ConfigurationSpace`` (``TuningParameters`` with ``Name``, ``Type``, ``Values``, ``Default``; ``Conditions``);
 ``KernelSpecification`` (``Language`` OpenCL, ``KernelName``, ``KernelFile``, ``CompilerOptions``, ``Arguments``, ``ReferenceArguments``,
 ``LocalSize``, ``GlobalSize`` with ``GlobalSizeType``, or Kernel Tuner's ``ProblemSize`` with ``GridDivX``, ``GridDivY``, ``GridDivZ``);
-``Budget``. Expressions are looked through before they are evaluated: a file can calculate, and call nothing.
+``Budget``. Expressions are inspected before they are evaluated: a file can do arithmetic, and call nothing else.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "Budget": ("Type", "BudgetValue"),
 }
-"""The fields that are read of each record. A name that is nearly one of these is taken for a mistake; any other belongs to another tool."""
+"""The fields of each record that are read. A similar but different name is reported as a mistake; any other name belongs to another tool.
+"""
 _SEED = 0  # of Random fills that name none
 _MOST_ELEMENTS = 2**31 - 1  # of an argument
 
@@ -85,23 +86,23 @@ class Specification:
 
 
 def read(path: Path) -> Specification:
-    """The specification in a T1 file; ``KernelFile`` and data files are looked for beside it.
+    """The specification in a T1 file; ``KernelFile`` and data files are relative to its folder.
 
-    Arrays with ``FillType`` Constant hold ``FillValue``, Random ones numbers from 0 to ``FillValue`` (1 where it is not given) drawn
-    with ``RandomSeed``; BinaryRaw ones come from ``DataSource``. Raises ArgumentError that says where in the file something is
-    missing, wrong or not supported.
+    Arrays with ``FillType`` Constant hold ``FillValue``; Random ones hold numbers from 0 to ``FillValue`` (by default 1) drawn with
+    ``RandomSeed``; BinaryRaw ones come from ``DataSource``. Raises ArgumentError, which says where in the file something is missing, wrong
+    or unsupported.
     """
     try:
         document = bounded_reading.json_document(bounded_reading.content(path))
     except ValueError as error:
         raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is not JSON: {error}") from None
     if not isinstance(document, Mapping) or not {"KernelSpecification", "ConfigurationSpace"} <= set(document):
-        raise ArgumentError(f"{path} is no T1 file: it lacks ConfigurationSpace or KernelSpecification")
+        raise ArgumentError(f"{path} is not a T1 file: it lacks ConfigurationSpace or KernelSpecification")
     return _Reader(path, document).specification()
 
 
 class _Reader(Fields):
-    """Reads one file; ``at`` in its methods is a place inside it, for messages."""
+    """Reads one file; ``at`` in its methods is a place in the file, for messages."""
 
     def __init__(self, path: Path, document: Mapping[str, Any]) -> None:
         super().__init__(path)
@@ -111,7 +112,7 @@ class _Reader(Fields):
         self.parameters: dict[str, tuple[Value, ...]] = {}
 
     def specification(self) -> Specification:
-        """The whole specification; raises ArgumentError for the first thing that is wrong."""
+        """The whole specification; raises ArgumentError for the first mistake."""
         self._check_spelling()
         if (language := self.get(self.kernel, _KERNEL, "Language", str)) != "OpenCL":
             self.fail(f"{_KERNEL}.Language is {language!r}; portatile takes OpenCL C, which it runs through OpenCL and through CUDA")
@@ -139,7 +140,7 @@ class _Reader(Fields):
         )
 
     def _check_spelling(self) -> None:
-        """Fail for a name that is nearly one that is read: without it a condition or a reference would be left out silently."""
+        """Fail for a name that is similar to a field's: otherwise a condition or a reference would be ignored silently."""
         records = {"": self.document, "ConfigurationSpace": self.space, _KERNEL: self.kernel}
         for at, names in _FIELDS.items():
             owner, _, last = at.rpartition(".")
@@ -150,7 +151,7 @@ class _Reader(Fields):
     # The space
 
     def _read_parameters(self) -> Config | None:
-        """Fill ``parameters``; the file's default configuration comes back, if it has a value for each."""
+        """Fill ``parameters``; returns the file's default configuration, if it has a value for each."""
         default: dict[str, Value] = {}
         for entry, at in self.list(self.space, "ConfigurationSpace", "TuningParameters"):
             name = self.get(entry, at, "Name", str)
@@ -180,7 +181,7 @@ class _Reader(Fields):
                 return str(value)
         except (TypeError, ValueError, OverflowError):
             pass
-        self.fail(f"{at}: {value!r} is no value of type {kind!r} (int, uint, float, bool or string)")
+        self.fail(f"{at}: {value!r} is not a value of type {kind!r} (int, uint, float, bool or string)")
 
     def _condition(self, entry: Mapping[str, Any], at: str) -> str:
         return self.expression(self.get(entry, at, "Expression", str), f"{at}.Expression", self.parameters)
@@ -192,7 +193,7 @@ class _Reader(Fields):
         return self._axes(sizes, f"{_KERNEL}.LocalSize", self.parameters)
 
     def _global_size(self, local: tuple[str, ...]) -> tuple[str, ...]:
-        """Work-items. Where there are divisors of the grid, they and ProblemSize count, as in Kernel Tuner, and GlobalSize does not."""
+        """Work-items. If there are divisors of the grid, they and ProblemSize apply, as in Kernel Tuner, and GlobalSize is ignored."""
         problem = self._problem_size()
         divisors = [self.kernel.get(f"GridDiv{axis}") for axis in _AXES]
         for name, divisor in zip(_AXES, divisors, strict=True):
@@ -231,7 +232,7 @@ class _Reader(Fields):
             return ()
         sizes = given if isinstance(given, list) else [given]
         if len(sizes) > 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
-            self.fail(f"{_KERNEL}.ProblemSize is {given!r}; it must be one to three positive whole numbers")
+            self.fail(f"{_KERNEL}.ProblemSize is {given!r}; it must be one to three positive integers")
         return tuple(sizes)
 
     # Arguments
@@ -262,7 +263,7 @@ class _Reader(Fields):
             return self._raw(self.path.parent / self.file(entry, at, "DataSource"), at, dtype, count)
         seed = entry.get("RandomSeed", _SEED)
         if not isinstance(seed, int) or seed < 0:
-            self.fail(f"{at}.RandomSeed is {seed!r}, not a whole number of 0 or more")
+            self.fail(f"{at}.RandomSeed is {seed!r}, not a non-negative integer")
         try:
             if fill == "Constant":
                 return np.full(count, 0 if value is None else value, dtype)
@@ -296,7 +297,7 @@ class _Reader(Fields):
         names = {"ProblemSize": self._problem_size(), **self.parameters}
         size = self.evaluate(given, f"{at}.Size", names) if isinstance(given, str) else given
         if not isinstance(size, int | float) or not 0 < size < math.inf or size != int(size):
-            self.fail(f"{at}.Size is {given!r}, not a positive whole number")
+            self.fail(f"{at}.Size is {given!r}, not a positive integer")
         if size > _MOST_ELEMENTS:
             self.fail(f"{at}.Size is {int(size)}; up to {_MOST_ELEMENTS} elements are supported")
         return int(size)
@@ -314,7 +315,7 @@ class _Reader(Fields):
         for entry, at in self.list(self.kernel, _KERNEL, "ReferenceArguments"):
             target = self.get(entry, at, "TargetName", str)
             if target not in names or not isinstance(values[names.index(target)], np.ndarray):
-                self.fail(f"{at}.TargetName is {target!r}, which is no vector among the Arguments")
+                self.fail(f"{at}.TargetName is {target!r}, which is not a vector among the Arguments")
             place = names.index(target)
             method, threshold = entry.get("ValidationMethod", "SideBySideComparison"), entry.get("ValidationThreshold", 1e-4)
             if method not in _METHODS or not isinstance(threshold, int | float) or threshold < 0:
@@ -343,7 +344,7 @@ class _Reader(Fields):
 
 
 def _most_bytes() -> int:
-    """The largest array to fill: half of the machine's memory, 8 GiB where the system does not say."""
+    """The largest array to fill: half of the machine's memory, 8 GiB if the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):  # no sysconf on this system

@@ -1,4 +1,4 @@
-"""Reading the fields of a T1 file: required fields of given types, and expressions, which can only calculate."""
+"""Reading the fields of a T1 file: required fields of given types, and expressions that can only do arithmetic."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LONGEST = 400  # characters of a message
 
 
 class Fields:
-    """The fields of the file at ``path``; ``at`` in its methods is a place inside it, for messages. All raise ArgumentError."""
+    """The fields of the file at ``path``; ``at`` in its methods is a place in the file, for messages. All raise ArgumentError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def get(self, record: Mapping[str, Any], at: str, name: str, kind: Any) -> Any:
-        """A field that must be there and be of a kind."""
+        """A required field of a given type."""
         place = f"{at}.{name}" if at else name
         if name not in record:
             self.fail(f"{place} is missing")
@@ -39,11 +39,11 @@ class Fields:
         """The name of a file, which has no control characters."""
         name_of_file: str = self.get(record, at, name, str)
         if not name_of_file or not name_of_file.isprintable():
-            self.fail(f"{at}.{name} is {name_of_file!r}, which is no name of a file")
+            self.fail(f"{at}.{name} is {name_of_file!r}, which is not a file name")
         return name_of_file
 
     def list(self, record: Mapping[str, Any], at: str, name: str) -> list[tuple[Mapping[str, Any], str]]:
-        """The records of a list with their places; none where the list is not there."""
+        """The records of a list with their places; none if the list is missing."""
         place = f"{at}.{name}" if at else name
         values = record.get(name)
         values = [] if values is None else values
@@ -52,20 +52,20 @@ class Fields:
         return [(entry, f"{place}[{number}]") for number, entry in enumerate(values)]
 
     def spelling(self, record: Mapping[str, Any], at: str, known: Sequence[str]) -> None:
-        """Fail for a name in the record that is no field, but nearly one of those ``known`` that it lacks."""
+        """Fail for a name in the record that is not a field, but is similar to one of those ``known`` that it lacks."""
         for name in record:
             close = get_close_matches(name, [other for other in known if other not in record], n=1, cutoff=0.85)
             if close and name not in known:
-                self.fail(f"{f'{at}.' if at else ''}{name} is no field; did you mean {close[0]}?")
+                self.fail(f"{f'{at}.' if at else ''}{name} is not a field; did you mean {close[0]}?")
 
     def expression(self, text: str, at: str, known: Mapping[str, object]) -> str:
-        """An expression of Python that can only calculate, with ``&&`` and ``||`` as words; fails for anything else."""
+        """A Python expression that can only do arithmetic, with ``&&`` and ``||`` replaced by words; fails for anything else."""
         if len(text) > expression_bounds.MOST_CHARACTERS:
             self.fail(f"{at} is an expression of {len(text)} characters; up to {expression_bounds.MOST_CHARACTERS} are read")
         spelled = " ".join(text.replace("&&", " and ").replace("||", " or ").split())
         try:
             tree = ast.parse(spelled, mode="eval")
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # a NUL, parentheses nested too deeply
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # a NUL, or parentheses nested too deeply
             self.fail(f"{at}: {_short(text)} is not an expression: {getattr(error, 'msg', error) or 'it is nested too deeply'}")
         names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
         bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -99,6 +99,6 @@ def _short(text: str) -> str:
 
 
 def _is_plain(call: ast.Call) -> bool:
-    """Whether a call is one of the functions there are, with plain arguments."""
+    """Whether a call is one of the allowed functions, with plain arguments."""
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
     return isinstance(call.func, ast.Name) and call.func.id in _FUNCTIONS and not call.keywords and not starred

@@ -1,9 +1,9 @@
-"""T4, the auto-tuning community's JSON of results: written from trials, read into trials.
+"""T4, the auto-tuning community's JSON format of results: written from trials, read into trials.
 
-A document holds the results of one problem on one device; version 1.0.0 of the format requires of each result its configuration,
-times, invalidity and correctness, and lets a document hold more. What portatile adds, so that nothing is lost on the way to
-another store, stands in ``metadata.portatile`` (problem and device) and in each result's ``portatile``. Times are in
-``metadata.timeunit``: Kernel Tuner writes milliseconds, portatile seconds, which is also what its readers assume where no unit is named.
+A document holds the results of one problem on one device; version 1.0.0 of the format requires of each result its configuration, times,
+invalidity and correctness, and allows further fields. What portatile adds, so that nothing is lost on the way to another store, is in
+``metadata.portatile`` (problem and device) and in each result's ``portatile``. Times are in ``metadata.timeunit``: Kernel Tuner writes
+milliseconds, portatile seconds, which readers also assume if no unit is named.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STATUS: dict[Invalidity, Status] = {
     "timeout": "timeout",
     "constraints": "skipped",
 }
-# The format's own name, and that of Kernel Tuner, which writes most of these files.
+# The format's own name, and that used by Kernel Tuner, which writes most of these files.
 _COMPILATION = ("compilation_time", "compilation")
 _PHASES = {**dict.fromkeys(_COMPILATION, "compile"), "benchmark": "run", "framework": "framework", "validation": "check"}
 _STANDARD = ("problem", "device", "config", "samples", "time")  # fields of a Trial for which the format itself has a place
@@ -56,7 +56,7 @@ class Measurement(msgspec.Struct, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, omit_defaults=True):
-    """One configuration. ``times`` are in the document's unit, ``runtimes`` among them a list; ``portatile`` has a Trial's other fields."""
+    """One configuration. ``times`` are in the document's unit, ``runtimes`` is a list; ``portatile`` has a Trial's other fields."""
 
     configuration: dict[str, Value]
     times: dict[str, Any]
@@ -76,7 +76,7 @@ class Origin(msgspec.Struct):
 
 
 class Metadata(msgspec.Struct, omit_defaults=True):
-    """The fields that hold for every result."""
+    """The fields that apply to every result."""
 
     timeunit: str | None = None
     portatile: Origin | None = None
@@ -112,13 +112,13 @@ def write(trials: Sequence[Trial]) -> bytes:
 def read(document: object) -> list[Trial]:
     """The trials of a T4 document, a decoded JSON object; raises ArgumentError with the path of what is wrong.
 
-    A document of another program does not say of which problem and device it is: both are then empty, and `Trial.problem.workload`
-    is ``"kernel"``. Such trials can be replayed but not used.
+    A document of another program does not name its problem and device: both are then empty, and `Trial.problem.workload` is ``"kernel"``.
+    Such trials can be replayed but not used.
     """
     try:
         outcomes = msgspec.convert(document, Document)
     except msgspec.ValidationError as error:
-        raise ArgumentError(f"this is no T4: {error}") from None
+        raise ArgumentError(f"this is not T4: {error}") from None
     task, info = other_tuners.problem("", None), other_tuners.device("unknown")
     if (own := outcomes.metadata.portatile) is not None:
         task, info = own.problem, own.device
@@ -139,7 +139,7 @@ def load(data: bytes) -> list[Trial]:
     try:
         return read(bounded_reading.json_document(data))
     except ValueError as error:
-        raise ArgumentError(f"this is no JSON: {error}" if not isinstance(error, ArgumentError) else str(error)) from None
+        raise ArgumentError(f"this is not JSON: {error}" if not isinstance(error, ArgumentError) else str(error)) from None
 
 
 def _outcome(trial: Trial) -> Outcome:
@@ -182,7 +182,7 @@ def _trial(result: Outcome, unit: float, task: Problem, info: DeviceInfo, place:
 
 
 def _measured(result: Outcome) -> tuple[float, ...]:
-    """The measurement ``time`` as the only sample, for a result without runtimes; none without such a measurement."""
+    """The measurement ``time`` as the only sample, for a result without runtimes; none if that is missing."""
     for measurement in result.measurements:
         if measurement.name == "time" and other_tuners.valid(measurement.value):
             return (measurement.value * _UNITS.get(measurement.unit, 1e-3),)

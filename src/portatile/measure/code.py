@@ -1,4 +1,4 @@
-"""The compiled code of a plan's texts: instructions by family and kind, wide loads, fused multiply-adds, registers and spills."""
+"""The compiled code of a plan: instructions by family and kind, wide loads, fused multiply-adds, registers and spills."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _WIDE = re.compile(r"ld\.\S*v([248])|load\.[xyz]mm|_load_dwordx\d|_load_b(64|96|
 
 @dataclass(frozen=True)
 class Code:
-    """Static counts: an instruction in a loop counts once. ``registers`` and ``spills`` (bytes) are of the kernel with most; None: unknown.
+    """Static counts: an instruction in a loop counts once. ``registers`` and ``spills`` (bytes) are those of the kernel that has most; None
+    if unknown.
 
-    ``text``: a hash of all instructions with their operands and of the options, equal for equal code; empty where the compiler shows none.
-    ``loads`` are all loads, of which ``wide`` are vectors and ``read_only`` go through the read-only path; ``private`` are accesses to
-    spilled registers and private arrays; ``fused`` are multiply-adds.
+    ``text``: a hash of all instructions with their operands and of the options, equal for equal code; empty if the compiler prints none.
+    ``loads`` are all loads; of these, ``wide`` are vectors and ``read_only`` use the read-only path. ``private`` are accesses to spilled
+    registers and private arrays; ``fused`` are fused multiply-adds.
     """
 
     families: Mapping[str, int] = field(default_factory=dict)
@@ -41,12 +42,12 @@ class Code:
 
     @property
     def fused(self) -> int:
-        """Multiply-adds."""
+        """Fused multiply-adds."""
         return self._count(_FUSED)
 
     @property
     def loads(self) -> int:
-        """The number of loads from all memories, private arrays included where the compiler tells them so."""
+        """The number of loads from all memories, including private arrays if the compiler distinguishes them."""
         return sum(count for family, count in self.families.items() if "load" in family)
 
     @property
@@ -69,7 +70,7 @@ class Code:
 
 
 def of(plan: Plan, info: DeviceInfo) -> Code:
-    """The code of all texts of a flat plan; counts are empty where the compiler shows none."""
+    """The code of all texts of a flat plan; counts are empty if the compiler prints none."""
     families: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     used: list[Resources] = []
@@ -80,7 +81,7 @@ def of(plan: Plan, info: DeviceInfo) -> Code:
         used += built.resources.values()
         try:
             text = target.assembly(built)
-        except PortatileError:  # the driver gives no text
+        except PortatileError:  # the driver prints no code
             continue
         texts += [_plain(text), canonical(source.options)]
         instructions = list(target.instructions(text))
@@ -92,10 +93,10 @@ def of(plan: Plan, info: DeviceInfo) -> Code:
 
 
 def assembly_target(info: DeviceInfo) -> Target:
-    """The compiler that makes what can be shown of a device's code."""
+    """The compiler that prints the code for a device."""
     return device.target(info, device.backends()[info.backend].assembly)
 
 
 def _plain(text: str) -> str:
-    """Assembly without what says where it comes from: comments, lines of the source, sections for debuggers."""
+    """Assembly without references to its origin: comments, source lines, debug sections."""
     return _ORIGIN.sub("", text.partition("\n\t.section")[0])

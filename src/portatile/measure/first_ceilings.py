@@ -1,8 +1,9 @@
-"""The first ceilings of a device, by themselves: a child process measures copy and multiply-adds within seconds, and stores them.
+"""The first ceilings of a device, measured automatically: a child process measures copies and multiply-adds within seconds, and stores
+them.
 
-A brief measurement may lie a little below what the device reaches. It says so in its details, nothing is refused by it as narrowly as by
-a full one, and what `portatile bench` measures takes its place. What a busy processor gave, or where a quantity could not be measured,
-later searches measure again once the processor is free, up to ``_ATTEMPTS`` times in all, and the fastest counts.
+A brief measurement may be slightly below what the device reaches. Its details say that it is brief, limits that follow from it are less
+strict, and the result of `portatile bench` replaces it. If the processor was busy, or a quantity could not be measured, later searches
+repeat the measurement once the processor is free, up to ``_ATTEMPTS`` times in all, and the fastest result counts.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from portatile.measure.peaks import Quantity
 from portatile.measure.runs import MeasurementLength, MeasurementOptions
 from portatile.records import DeviceInfo
 
-_SECONDS = 2.0  # after which matrix units are left out
+_SECONDS = 2.0  # seconds after which matrix units are skipped
 _ATTEMPTS = 4
-_BUSY = 0.4  # of the processor, by the load of the last minute
-_LATEST = 30.0  # after which the child is ended: a simulator, or a compiler that takes very long
+_BUSY = 0.4  # fraction of the processor that the load of the last minute may use
+_LATEST = 30.0  # seconds after which the child is killed: a simulator, or a compiler that takes very long
 _WAY = MeasurementOptions(MeasurementLength(samples=5, seconds=0.08, burst=0.005))
 
 
 def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> Ceilings | None:
-    """The ceilings of a device; where none were measured with its driver they are now, in under 3 s on most devices.
+    """The ceilings of a device; if none were measured with its driver, they are measured now, in under 3 s on most devices.
 
-    A device of which nothing could be measured is not tried again: its ceilings are then empty. Where the machine had more to do than
-    it has cores, and time ran out, it is. None where ``PORTATILE_CEILINGS`` is off.
-    ``say`` is told what was measured, or why nothing was.
+    A device on which nothing could be measured is not tried again: its ceilings are then empty. It is tried again if time ran out while the
+    machine had more runnable processes than cores. None if ``PORTATILE_CEILINGS`` is off. ``say`` is called with what was measured, or why
+    nothing was.
     """
     known = ceilings.load(info)
     if not settings.measures_ceilings() or (known is not None and (not _uncertain(known) or busy(info))):
         return known
     started, why, crowded = time.monotonic(), "", False
-    delays.notice(f"measuring how fast {info.name} copies and calculates; this takes some seconds, once")
+    delays.notice(f"measuring how fast {info.name} copies and computes; this takes some seconds, once")
     try:
         child = processes.finished([sys.executable, "-P", "-m", __name__, info.id], _LATEST)
         why = child.stderr.strip().rpartition("\n")[2] or processes.exit_status(child.returncode)
@@ -78,7 +79,7 @@ _SUMMARISED = (
 
 
 def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
-    """Copy, then multiply-adds, each checked before it is timed; what cannot be measured is left out."""
+    """Copy, then multiply-adds, each checked before it is timed; quantities that cannot be measured are skipped."""
     until = time.monotonic() + seconds
     measurements: list[Measured] = []
     for quantity in (*peaks.memory_quantities(device.info)[:1], *peaks.arithmetic_quantities(device.info)):
@@ -90,13 +91,13 @@ def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
 
 
 def _brief(device: Device, quantity: Quantity) -> Measured:
-    """A brief measurement in one configuration, the best known."""
+    """A brief measurement in the best known configuration."""
     problem = peaks.problem(quantity, device.info)
     return peaks.measure(device, quantity, problem, _WAY, runs.known(problem, device).config)
 
 
 def _uncertain(known: Ceilings) -> bool:
-    """Whether a busy processor was measured, or not all of it, and it has not been tried often."""
+    """Whether the processor was busy during the measurement, or a quantity is missing, and attempts are left."""
     wanted = {"copy", "fp32", "fp64"} if known.device.fp64 else {"copy", "fp32"}
     names = {m.name for m in known.measured}
     attempts = max((int(m.details.get(BRIEF, 0)) for m in known.measured), default=_ATTEMPTS)
@@ -105,12 +106,12 @@ def _uncertain(known: Ceilings) -> bool:
 
 
 def busy(info: DeviceInfo) -> bool:
-    """Whether the device is a processor on which programs ran during the last minute; False where the system does not tell."""
+    """Whether the device is a processor on which programs ran during the last minute; False if the system does not report it."""
     return info.kind == "cpu" and _load() > _BUSY * (os.cpu_count() or 1)
 
 
 def _load() -> float:
-    """The mean number of processes that ran, or waited to, in the last minute; 0 where the system does not tell."""
+    """The mean number of runnable processes in the last minute; 0 if the system does not report it."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
@@ -118,7 +119,7 @@ def _load() -> float:
 
 
 def marked(measured: Measured, disturbed: bool) -> Measured:
-    """The measurement, with a mark where other programs kept the processor busy."""
+    """The measurement, marked if other programs kept the processor busy."""
     return replace(measured, details={**measured.details, BUSY: True}) if disturbed else measured
 
 

@@ -1,4 +1,4 @@
-"""A kernel's run in a process of its own, between canaries and with a time limit, so that no kernel harms the caller.
+"""A kernel's run in a separate process, between canaries and with a time limit, so that no kernel harms the caller.
 
 ``python -m portatile.measure.isolated_run FD`` is that process: FD is its end of a pipe to the parent, over which both send pickles.
 """
@@ -34,15 +34,15 @@ from portatile.records import DeviceInfo, Entry, Parameter, Size3, Source
 from portatile.user_warnings import in_a_line
 
 Array = NDArray[Any]
-_REACH = 8 * MARGIN  # bytes on either side of a buffer in which writes are certainly found, as those of a search's finalists are
-_COMPILE_SECONDS = 600.0  # until the first launch
+_REACH = 8 * MARGIN  # bytes on either side of a buffer in which writes are certainly detected, as for a search's finalists
+_COMPILE_SECONDS = 600.0  # seconds until the first launch
 
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """One argument: ``array`` for buffers and images, ``value`` for scalars, samplers and, as bytes, for local memory.
+    """One argument: ``array`` for buffers and images, ``value`` for scalars, samplers and, as a number of bytes, for local memory.
 
-    ``form`` is what an image is made with.
+    ``form`` is the form of an image.
     """
 
     parameter: Parameter
@@ -68,7 +68,7 @@ class KernelRun:
 
     @property
     def called(self) -> str:
-        """The kernel as one would call it."""
+        """The kernel in the form of a call."""
         return self.entry.signature
 
     @property
@@ -89,8 +89,8 @@ class RunOutcome:
 def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
     """Run ``task`` on the selected device in a child process, which has ``timeout`` seconds from its first launch on.
 
-    Raises LaunchError for a kernel that writes outside of its buffers, does not end in time or ends the process, and what the child
-    raises: CompileError, ArgumentError, DeviceNotFoundError.
+    Raises LaunchError for a kernel that writes outside of its buffers, does not end in time or crashes the process, and the child's
+    exceptions: CompileError, ArgumentError, DeviceNotFoundError.
     """
     ours, theirs = Pipe()
     with ours:
@@ -99,11 +99,11 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
                 [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C reaches the parent only, and what the child started ends with it
+                start_new_session=True,  # Ctrl-C reaches only the parent, and processes that the child started end with it
                 env=processes.environment(),
             )
         try:
-            with suppress(BrokenPipeError):  # its end is noticed when its answers end
+            with suppress(BrokenPipeError):  # if the child has ended, its missing answer will show it
                 ours.send((task, selector))
             late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
             crashed = f"{task.called}: the process that compiled it", "this may be any kernel of the file; OpenCL C has no recursion"
@@ -120,14 +120,14 @@ def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
 
 
 def _hint_on_hang(task: KernelRun) -> str:
-    """What may keep a kernel from ending, for a message."""
+    """A possible reason why a kernel does not end, for a message."""
     waits = "barrier" in task.source.text and math.prod(task.local_size) > 1
     return "does every work-item of a group reach each barrier? " if waits else ""
 
 
 def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, late: PortatileError, crashed: tuple[str, str]) -> object:
-    """The child's next message; raises the error that it is, ``late`` after ``seconds``, and where the child ends without one LaunchError
-    with what ``crashed`` says: who ended, and why that may be.
+    """The child's next message. Raises the message if it is an error, ``late`` after ``seconds``, and LaunchError if the child ends without
+    a message; ``crashed`` has its text: what ended, and a possible reason.
     """
     if not pipe.poll(seconds if math.isfinite(seconds) else None):
         raise late
@@ -189,7 +189,7 @@ def _first_launch(task: KernelRun, target: Device, queue: Queue, kernel: LoadedK
         queue.launch(kernel, task.global_size, task.local_size, arguments)
     except LaunchError as error:
         if any(n % m for n, m in zip(task.global_size, task.local_size, strict=True)):
-            raise UsageError(f"--global {task.global_size} is no multiple of --local {task.local_size}") from error
+            raise UsageError(f"--global {task.global_size} is not a multiple of --local {task.local_size}") from error
         if math.prod(task.local_size) > target.info.max_work_group_size:
             raise UsageError(f"--local: {error}") from error
         raise
@@ -198,14 +198,14 @@ def _first_launch(task: KernelRun, target: Device, queue: Queue, kernel: LoadedK
 
 
 def _check(task: KernelRun, queue: Queue, guards: dict[str, tuple[GuardedMemory, int]]) -> None:
-    """Raise LaunchError where a canary changed."""
+    """Raise LaunchError if a canary changed."""
     complaints = [complaint for name, (guard, size) in guards.items() if (complaint := guard.out_of_bounds(queue, name, size))]
     if complaints:
         raise LaunchError(f"{task.called} {'; '.join(complaints)}")
 
 
 def _main(descriptor: int) -> None:
-    processes.end_with_parent()  # an endless kernel would go on without it
+    processes.end_with_parent()  # otherwise an endless kernel would outlive the parent
     warnings.formatwarning = in_a_line
     with Connection(descriptor) as pipe:
         task, selector = pipe.recv()
@@ -215,11 +215,11 @@ def _main(descriptor: int) -> None:
             answer = error
         pipe.send(answer)
     ctypes.CDLL(None).fflush(None)  # what the kernel printed
-    os._exit(0)  # a kernel that wrote where it should not may have broken what an orderly end needs
+    os._exit(0)  # an invalid write of the kernel may have damaged what an orderly exit needs
 
 
 if __name__ == "__main__":
-    # under the name that the parent's pickles give the records
+    # the module under the name that the parent's pickles use for the records
     from portatile.measure.isolated_run import _main as main
 
     main(int(sys.argv[1]))

@@ -1,8 +1,8 @@
-"""Optimisations that can be taken from a kernel text one by one: unrolling, the compiler's, multiply-adds, read-only loads, fast functions.
+"""Optimisations that can be removed from kernel text one by one: unrolling, the compiler's, multiply-adds, read-only loads, fast functions.
 
-A build without all of them is pessimised; with all of them it is the text as it ships. They stand in the order in which Komatsu et al.
-applied theirs by hand to PTX: unrolling, common subexpressions, multiply-adds, invariants out of loops, roots and trigonometry. Common
-subexpressions and invariants are here one optimisation, because no compiler of a driver lets them be switched apart.
+A build without all of them is pessimised; with all of them it is the text as shipped. Their order is that in which Komatsu et al. applied
+theirs by hand to PTX: unrolling, common subexpressions, multiply-adds, loop-invariant code motion, roots and trigonometry. Common
+subexpressions and invariants are a single optimisation here, because no driver's compiler can disable them separately.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from portatile.dialect.places import quoted
 from portatile.records import DeviceInfo, Launch, Plan, Source
 
 RELAXED = "-cl-fast-relaxed-math"
-"""The option of the builds that the papers compare with. It gives up accuracy, so it is no part of the difference that is explained."""
+"""The option of the builds with which the papers compare. It gives up accuracy, so it is not part of the difference that is explained."""
 
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b.*$", re.MULTILINE)
 _LOOP = re.compile(r"^(?P<blank>[ \t]*)for(?=\s*\()|\bfor(?=\s*\()", re.MULTILINE)
 _FAST = re.compile(r"\b(?:(native|half)_(\w+)|RSQRT_APPROX|(rsqrt))\s*\(")
 _ROOT = "(1.0f / sqrt(x))"
-_PRECISE = {  # what a function of OpenCL C stands for, where that is not the function of the name behind native_ or half_
+_PRECISE = {  # the definitions of OpenCL C functions, where they differ from the function with the name after native_ or half_
     "rsqrt": ("x", _ROOT),
     "recip": ("x", "(1.0f / (x))"),
     "divide": ("x, y", "((x) / (y))"),
@@ -35,7 +35,9 @@ _MULTIPLY_ADD = "((a) * (b) + (c))"
 
 @dataclass(frozen=True)
 class Optimisation:
-    """``name`` in tables, ``meaning`` in a sentence. ``without`` takes it from a text, for a device; the text itself if it has none."""
+    """``name`` in tables, ``meaning`` in a sentence. ``without`` removes it from a text, for a device, or returns the text itself if
+    unused.
+    """
 
     name: str
     meaning: str
@@ -43,7 +45,7 @@ class Optimisation:
 
 
 def _rolled(source: Source, info: DeviceInfo) -> Source:
-    """Every loop asks not to be unrolled; what a generator wrote out stays. In a macro, or within a line, the pragma is an operator."""
+    """Asks for no loop to be unrolled; generated unrolled code stays. In macros and within lines the pragma is written as an operator."""
 
     def not_unrolled(match: re.Match[str]) -> str:
         alone = match["blank"] is not None and not text[: match.start()].endswith("\\\n")
@@ -54,19 +56,19 @@ def _rolled(source: Source, info: DeviceInfo) -> Source:
 
 
 def _unfused(source: Source, info: DeviceInfo) -> Source:
-    """A product is rounded before something is added to it, also where the text asks for a single rounding."""
+    """Rounds a product before something is added to it, even where the text asks for a single rounding."""
     head = ["#pragma OPENCL FP_CONTRACT OFF"]
     head += [f"#define {name}(a, b, c) {_MULTIPLY_ADD}" for name in ("fma", "mad") if re.search(rf"\b{name}\s*\(", source.text)]
     return _headed(source, *head)
 
 
 def _aliased(source: Source, info: DeviceInfo) -> Source:
-    """Pointers may alias, so nothing goes through the read-only path, and what was stored may have changed what was loaded."""
+    """Lets pointers alias, so that nothing is read through the read-only path, and a store may change what was loaded before."""
     return _headed(source, "#undef LDG", "#define LDG(p) (*(p))", "#undef restrict", "#define restrict")
 
 
 def _precise(source: Source, info: DeviceInfo) -> Source:
-    """The functions of the language in place of the device's own, and on NVIDIA's GPUs correctly rounded roots and divisions."""
+    """Uses the language's functions in place of the device's own, and on NVIDIA's GPUs correctly rounded roots and divisions."""
     head = []
     for call in {match.group(): match for match in _FAST.finditer(source.text)}.values():
         kind, plain, _ = call.groups()
@@ -84,7 +86,7 @@ def _unoptimised(source: Source, info: DeviceInfo) -> Source:
 
 
 def _unassembled(source: Source, info: DeviceInfo) -> Source:
-    """NVIDIA's assembler alone; where the compiler optimises nothing it does not either."""
+    """Disables NVIDIA's assembler's optimisations only; if the compiler optimises nothing, neither does the assembler."""
     if not info.nvidia or "-cl-opt-disable" in source.options:
         return source
     return replace(source, options=(*source.options, "-cl-nv-opt-level=0"))
@@ -101,7 +103,7 @@ OPTIMISATIONS = (
 
 
 def offered(plan: Plan, info: DeviceInfo) -> tuple[Optimisation, ...]:
-    """The optimisations that change anything about a plan's texts on a device."""
+    """The optimisations that change anything in a plan's texts on a device."""
     return tuple(
         optimisation
         for optimisation in OPTIMISATIONS
@@ -110,12 +112,12 @@ def offered(plan: Plan, info: DeviceInfo) -> tuple[Optimisation, ...]:
 
 
 def built_with(plan: Plan, names: Collection[str], info: DeviceInfo) -> Plan:
-    """The plan with all optimisations taken away but those of ``names``."""
+    """The plan with all optimisations removed but those in ``names``."""
     return _rebuilt(plan, {source: _weakened(source, names, info) for source in flat_plans.sources(plan)})
 
 
 def with_options(plan: Plan, options: tuple[str, ...]) -> Plan:
-    """The plan with options for the compiler added to those of each text."""
+    """The plan with compiler options added to those of each text."""
     replaced = {source: replace(source, options=(*source.options, *options)) for source in flat_plans.sources(plan)}
     return _rebuilt(plan, replaced)
 
@@ -132,5 +134,5 @@ def _weakened(source: Source, names: Collection[str], info: DeviceInfo) -> Sourc
 
 
 def _headed(source: Source, *lines: str) -> Source:
-    """Lines before a text, which keeps the numbers of its own."""
+    """Lines before a text, which keeps its own line numbers."""
     return replace(source, text="\n".join([*lines, f"#line 1 {quoted(source.file)}", source.text]))

@@ -15,12 +15,12 @@ from portatile.measure.runs import MeasurementLength, MeasurementOptions, Prepar
 from portatile.measure.transfers import Copy
 from portatile.records import Config, DeviceInfo, Problem, Value
 
-_CHAINS = 1 << 15  # for each compute unit: a GPU's 2048 items of 16
-_ROUNDS = {"cpu": 2048, "gpu": 8192}  # of these units what a launch costs beside its chains would show: 3 % of 2048 rounds
+_CHAINS = 1 << 15  # for each compute unit: on a GPU 2048 work-items with 16 chains each
+_ROUNDS = {"cpu": 2048, "gpu": 8192}  # fewer rounds would be affected by launch overhead: 3 % of 2048 rounds
 _CALLS = 256  # on a CPU, whose functions take as long as many multiply-adds
 _GLANCE = MeasurementOptions(MeasurementLength(samples=3, seconds=0.0, burst=0.005))
-_MATRIX_SHAPE = "16x8x8"  # of the kernel that measures float64 matrix units
-_TRIES = 5  # how often two contradicting measurements are repeated, in case the machine was busy
+_MATRIX_SHAPE = "16x8x8"  # shape of the kernel that measures float64 matrix units
+_TRIES = 5  # how often two contradictory measurements are repeated, in case the machine was busy
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Quantity:
 
 
 def memory_quantities(info: DeviceInfo) -> tuple[Quantity, ...]:
-    """BabelStream's kernels, in float64 where the device has it, as BabelStream runs them."""
+    """BabelStream's kernels, in float64 if the device has it, as BabelStream runs them."""
     dtype = "float64" if info.fp64 else "float32"
     return tuple(Quantity(name, name, "B/s", "stream", dtype, {"operation": name}) for name in STREAMS)
 
@@ -72,9 +72,9 @@ def problem(
 def measure(
     device: Device, quantity: Quantity, instance: Problem | None = None, way: MeasurementOptions | None = None, config: Config | None = None
 ) -> Measured:
-    """Measure a quantity with ``config``, else with that tuned for its problem, else with the best of a few; each checked first.
+    """Measure a quantity with ``config``, else with the one tuned for its problem, else with the best of a few; each is checked first.
 
-    Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed steps, and
+    Arithmetic is also measured with twice as many rounds, which must take twice as long: otherwise the compiler has removed steps, and
     DeviceError is raised. DeviceError is also raised for rates that no such device reaches.
     """
     instance = instance or problem(quantity, device.info)
@@ -84,7 +84,7 @@ def measure(
             choice = replace(choice, config=_best(ready, [choice.config, *contenders(instance, device.info)]))
         timed = ready.timed(choice.config if config is None else config, way)
     if quantity.workload == "peak":
-        timed = _scaled(device, quantity, timed, way)
+        timed = _with_checked_scaling(device, quantity, timed, way)
     details = {"dtype": instance.dtype, **instance.options, **instance.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
     measured = Measured(quantity.name, quantity.unit, work(quantity, instance), timed.samples, {**details, "chosen": choice.reason})
     streams = quantity.workload == "stream"
@@ -111,7 +111,7 @@ def contenders(problem: Problem, info: DeviceInfo) -> list[Config]:
     elif problem.options["quantity"] == "product":
         changes = [{"ILP": 2}, {"ILP": 6}, {"WGS": 128, "ILP": 2}]
     elif cpu:
-        shorter = min(int(default["UNROLL"]), 4)  # the text of 16 float32 is else longer than the space allows
+        shorter = min(int(default["UNROLL"]), 4)  # the text of 16 float32 would be longer than the space allows
         wide: dict[str, Value] = {"VECTOR": 2 * int(default["VECTOR"]), "UNROLL": shorter}
         changes = [wide, {"ILP": 12, "UNROLL": 4}, {"MAD": "fma"}]
     else:
@@ -122,12 +122,12 @@ def contenders(problem: Problem, info: DeviceInfo) -> list[Config]:
 
 
 def _copied(device: Device) -> float:
-    """Bytes a second, read and written, of one copy within the device."""
+    """Bytes per second, read and written, of one copy within the device."""
     return transfers.measure(device, Copy("dtod", "pinned", ceilings.stream_bytes(device.info)), rounds=1).rate
 
 
 def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
-    """The fastest configuration by short runs; failures are left out unless all fail."""
+    """The fastest configuration by short runs; failures are skipped unless all fail."""
     times: dict[int, float] = {}
     failure: PortatileError | None = None
     for place, config in enumerate(configs):
@@ -142,8 +142,8 @@ def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
     return configs[min(times, key=lambda place: times[place])]
 
 
-def _scaled(device: Device, quantity: Quantity, once: runs.Timed, way: MeasurementOptions | None) -> runs.Timed:
-    """The timing, after it is certain that every round runs."""
+def _with_checked_scaling(device: Device, quantity: Quantity, once: runs.Timed, way: MeasurementOptions | None) -> runs.Timed:
+    """The timing, once it is certain that every round runs."""
     sizes = {**once.problem.sizes, "rounds": 2 * once.problem.sizes["rounds"]}
     double = workloads.get("peak").problem(sizes, once.problem.dtype, once.problem.options)
     twice = runs.timed(device, double, once.config, way)

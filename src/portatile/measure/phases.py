@@ -18,13 +18,13 @@ from portatile.execute import Executable
 from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source
 from portatile.workload import Inputs
 
-ENOUGH = 2.0  # seconds of more runs after which none follows: they scatter little by then
+ENOUGH = 2.0  # seconds of further runs after which none follows: their scatter is small by then
 PHASES = ("platform", "context", "queue", "build", "extract", "allocate", "transfer in", "kernel", "transfer out")
 
 
 @dataclass(frozen=True)
 class PhaseTimes:
-    """Seconds of each of ``PHASES`` and, with ``repeat``, of more runs of the kernel; ``error`` is in units of its bound.
+    """Seconds of each of ``PHASES`` and, with ``repeat``, of further runs of the kernel; ``error`` is in units of its bound.
 
     ``platform`` is the search for devices, which a process does once; ``build`` compiles, or takes binaries from the cache; ``extract``
     loads them and extracts their kernels.
@@ -45,11 +45,11 @@ class PhaseTimes:
 
 @dataclass(frozen=True)
 class PhasesRequest:
-    """The run to measure: ``choose`` gives problem and configuration once the device is known.
+    """The run to measure: ``choose`` returns problem and configuration once the device is known.
 
-    ``cold`` compiles without the cache of binaries; ``repeat`` adds this many runs of the kernel, each timed alone, and fewer once these
-    took ``ENOUGH`` seconds together. ``options`` for the compiler are added to each source's own; unless ``strict``, a result outside its
-    error bound is told, not refused.
+    ``cold`` compiles without the cache of binaries; ``repeat`` adds this many runs of the kernel, each timed separately, or fewer once
+    these took ``ENOUGH`` seconds together. Compiler ``options`` are added to each source's own. Unless ``strict``, a result outside its
+    error bound is reported rather than refused.
     """
 
     choose: Callable[[Device], tuple[Problem, Config]]
@@ -62,16 +62,16 @@ class PhasesRequest:
 
 
 def split(request: PhasesRequest) -> tuple[PhaseTimes, dict[str, NDArray[Any]]]:
-    """Run once, phase by phase, check the result, and give the operands' memory after the run.
+    """Run once, phase by phase, check the result, and return the phases and the operands' memory after the run.
 
-    Raises DeviceError where the result is outside its error bound.
+    Raises DeviceError if the result is outside its error bound.
     """
     seconds = dict.fromkeys(PHASES, 0.0)
-    with _charged(seconds, "platform"):
+    with _timed_phase(seconds, "platform"):
         opened = device.get(request.selector)
-    with _charged(seconds, "context"):
+    with _timed_phase(seconds, "context"):
         opened.allocate(1).release()
-    with _charged(seconds, "queue"):
+    with _timed_phase(seconds, "queue"):
         queue = opened.queue(profiling=False)
         queue.finish()
     with queue:
@@ -96,10 +96,10 @@ def _built(request: PhasesRequest, opened: Device, plan: Plan, seconds: dict[str
     binaries = None if request.cold else cache.default()
 
     def build(source: Source) -> Binary:
-        with _charged(seconds, "build"):
+        with _timed_phase(seconds, "build"):
             return program.build(replace(source, options=(*source.options, *request.options)), opened.target, binaries)
 
-    with _charged(seconds, "extract"):
+    with _timed_phase(seconds, "extract"):
         executable = Executable(opened, plan, build)
     seconds["extract"] -= seconds["build"]
     return executable
@@ -108,26 +108,27 @@ def _built(request: PhasesRequest, opened: Device, plan: Plan, seconds: dict[str
 def _run(
     executable: Executable, queue: Queue, inputs: Inputs, roles: Mapping[str, str], repeat: int, seconds: dict[str, float]
 ) -> tuple[dict[str, NDArray[Any]], tuple[float, ...]]:
-    """Transfers and the kernel, once, and up to ``repeat`` more runs: what the operands hold after the first, seconds of the others.
+    """Transfers and the kernel once, then up to ``repeat`` more runs; returns the operands after the first run, and the seconds of the
+    others.
 
     The executable and its operands' memory are released.
     """
     memory: dict[str, Memory] = {}
     try:
-        with _charged(seconds, "allocate"):
+        with _timed_phase(seconds, "allocate"):
             for name, array in inputs.operands.items():
                 memory[name] = executable.device.allocate(max(array.nbytes, array.itemsize))
             queue.finish()
-        with _charged(seconds, "transfer in"):
+        with _timed_phase(seconds, "transfer in"):
             for name, array in inputs.operands.items():
                 if array.size and roles[name] != "out":
                     queue.upload(memory[name], array)
             queue.finish()
-        with _charged(seconds, "kernel"):
+        with _timed_phase(seconds, "kernel"):
             executable.run(queue, memory, inputs.scalars)
             queue.finish()
         after = {name: np.empty_like(array) for name, array in inputs.operands.items() if roles[name] != "in"}
-        with _charged(seconds, "transfer out"):
+        with _timed_phase(seconds, "transfer out"):
             for name, array in after.items():
                 if array.size:
                     queue.download(array, memory[name])
@@ -142,7 +143,7 @@ def _run(
 
 
 @contextmanager
-def _charged(seconds: dict[str, float], phase: str) -> Iterator[None]:
+def _timed_phase(seconds: dict[str, float], phase: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds[phase] += time.perf_counter() - start

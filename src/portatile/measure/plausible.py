@@ -12,23 +12,23 @@ from portatile.device.base import Device
 from portatile.errors import DeviceError
 from portatile.records import DeviceInfo
 
-_MODERN = 70  # NVIDIA's compute capability, ten times, from which on _NVIDIA holds
+_MODERN = 70  # ten times NVIDIA's compute capability from which on _NVIDIA is valid
 
-# For each compute unit and cycle: floating-point operations, functions, bytes of local memory. Of an NVIDIA multiprocessor what no device
-# exceeds (float64 less than that on most); of a core twice what two units of 512 bits do; of other GPUs several times what is usual.
+# Per compute unit and cycle: floating-point operations, functions, bytes of local memory. For an NVIDIA multiprocessor what no device
+# exceeds (most have less float64); for a core twice what two 512-bit units do; for other GPUs several times the usual values.
 _NVIDIA = {"fp32": 256.0, "fp64": 128.0, "mma": 256.0, "special": 16.0, "local": 128.0}
 _NEWER_FUNCTIONS = (103, 32.0)  # from this capability on there are twice as many units for functions
 _CPU = {"fp32": 128.0, "fp64": 64.0, "mma": 128.0, "special": 64.0, "local": 256.0}
 _GPU = {"fp32": 512.0, "fp64": 256.0, "mma": 1024.0, "special": 128.0, "local": 256.0}
 
-_CACHES = {"cpu": 192.0}  # bytes for each compute unit and cycle; other devices' registers take 256 from the nearest cache
-_MEMORY = {"cpu": 32.0}  # ... of arrays that no cache holds; other devices 64, twice what any GPU has
-_TOLD = 1.3  # of the memory's own rate: some of an array is still in the cache, and memories may be overclocked
-_COPIED = 4.0  # of the rate of copies within the device, which read and write as streams do
+_CACHES = {"cpu": 192.0}  # bytes per compute unit and cycle; on other devices registers receive 256 from the nearest cache
+_MEMORY = {"cpu": 32.0}  # ... of arrays that no cache holds; on other devices 64, twice what any GPU reaches
+_TOLD = 1.3  # times the memory's own rate: a part of an array is still in the cache, and memories may be overclocked
+_COPIED = 4.0  # times the rate of copies within the device, which read and write as streams do
 _UNKNOWN_CLOCK = 6e9
-_BOOST = {"nvidia": 1.25, "other": 2.0}  # a device may run this much faster than the clock it tells: NVIDIA tells the highest
-_LINK = 1e12  # bytes a second between host and device: more than any link between devices
-_RESOLUTION = 1e-8  # seconds: a run that is shorter was not timed
+_BOOST = {"nvidia": 1.25, "other": 2.0}  # a device may run this much faster than its reported clock: NVIDIA reports the highest
+_LINK = 1e12  # bytes per second between host and device: more than any link
+_RESOLUTION = 1e-8  # seconds: a shorter run was not timed
 
 
 def highest(measured: Measured, info: DeviceInfo, memory: float = 0.0) -> float:
@@ -50,10 +50,10 @@ def highest(measured: Measured, info: DeviceInfo, memory: float = 0.0) -> float:
 
 
 def memory_limit(device: Device, copied: Callable[[], float]) -> float:
-    """A throughput in B/s that the device's memory cannot reach; 0 where nothing is known.
+    """A throughput in B/s that the device's memory cannot reach; 0 if nothing is known.
 
-    It follows from clock and bus width, which CUDA also reports for the hardware of an OpenCL device; for other GPUs from ``copied``,
-    which measures a copy within the device. A CPU's copy uses one core and says nothing.
+    It follows from clock and bus width, which CUDA also reports for the hardware of an OpenCL device; for other GPUs from ``copied``, which
+    measures a copy within the device. A CPU's copy uses only one core, so it gives no limit.
     """
     rate = device.memory_rate or max(
         (other.memory_rate for other in devices() if other.info.physical_id == device.info.physical_id), default=0.0
@@ -75,7 +75,7 @@ def _beyond_caches(measured: Measured, info: DeviceInfo) -> bool:
 
 
 def refuse_impossible(measured: Measured, info: DeviceInfo, memory: float = 0.0) -> None:
-    """Raise DeviceError for a measurement without samples, of no time, or faster than ``highest``."""
+    """Raise DeviceError for a measurement without samples, with a time of 0, or faster than ``highest``."""
     what = f"{measured.name} on {info.id}"
     if not measured.samples or not min(measured.samples) > 0:
         raise DeviceError(f"{what}: it took no time by the clock; the measurement is refused")
@@ -90,7 +90,7 @@ def refuse_impossible(measured: Measured, info: DeviceInfo, memory: float = 0.0)
 
 
 def refuse_removed(what: str, once: float, twice: float) -> None:
-    """Raise DeviceError where twice as many rounds do not take about twice as long: then a compiler has removed work.
+    """Raise DeviceError unless twice as many rounds take about twice as long: otherwise a compiler has removed work.
 
     ``once`` and ``twice`` are seconds.
     """

@@ -1,6 +1,6 @@
-"""The phases of one run in a process of its own, whose caches, ours and the drivers', lie in a folder that may be empty.
+"""The phases of one run in a separate process, whose caches, ours and the drivers', are in a folder that may be empty.
 
-Only a new process finds platforms and makes contexts as a program does that has just been started.
+Only a new process finds platforms and creates contexts as a freshly started program does.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from portatile.measure.phases import PhasesRequest, PhaseTimes, split
 from portatile.records import Config, Problem, from_json, to_json
 
 _SECONDS = 1800
-_REFUSED = 3  # the exit code where the last line is the reason
+_REFUSED = 3  # the exit code if the last line is the reason of a failure
 
 
 @dataclass(frozen=True)
 class ProcessRun:
     """A problem on a device, with ``config`` or the best one known for it there; ``repeat`` runs of the kernel after the first.
 
-    ``options`` for the compiler are added to each source's own, as OpenCL spells them; unless ``strict``, results may then be inaccurate.
-    ``one_core``: the process keeps to one core of the processor.
+    Compiler ``options`` are added to each source's own, in OpenCL's spelling; unless ``strict``, results may then be inaccurate.
+    ``one_core``: the process is restricted to one core of the processor.
     """
 
     problem: Problem
@@ -44,11 +44,11 @@ class ProcessRun:
 
 
 def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
-    """Time one run in a new process whose caches are under ``caches``. Raises DeviceError with what the process said where it fails."""
+    """Time one run in a new process whose caches are under ``caches``. Raises DeviceError with the process's message if it fails."""
     own = {"PORTATILE_CACHE_DIR": str(caches / "portatile")}
     environment = processes.environment() | private_caches(caches) | own
     known = settings.drivers_folder()
-    if known.is_dir():  # what the driver survives was found out once, and is no part of a run
+    if known.is_dir():  # the features that the driver compiles were probed earlier, and are not part of a run
         shutil.copytree(known, caches / "portatile" / known.name, dirs_exist_ok=True)
     command = [sys.executable, "-m", __name__]
     try:
@@ -63,7 +63,7 @@ def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
     try:
         return from_json(done.stdout.splitlines()[-1], PhaseTimes)
     except (msgspec.DecodeError, IndexError):
-        raise DeviceError("the process said nothing that is understood") from None
+        raise DeviceError("the process gave no valid answer") from None
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""Hardware counters of a processor, through Linux's ``perf_event_open``: of every thread of this process, for as long as work runs.
+"""Hardware counters of a processor, through Linux's ``perf_event_open``: of every thread of this process, while work runs.
 
-One counter at a time, each over runs of its own: a processor has few registers for them, and shares of time would have to be estimated.
+Counters are measured one at a time, each over separate runs: a processor has few counter registers, and multiplexed counts would be
+estimates.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from portatile.errors import DeviceError
 
-_CALL = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "riscv64": 241}  # perf_event_open's number
+_CALL = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "riscv64": 241}  # perf_event_open's system call number
 _HARDWARE, _SOFTWARE, _CACHE = 0, 1, 3
 _READ_MISSES = 1 << 16  # of a cache: operation read (0), result miss (1)
 EVENTS: Mapping[str, tuple[int, int, str]] = {
@@ -37,7 +38,7 @@ EVENTS: Mapping[str, tuple[int, int, str]] = {
 }
 _DISABLED, _NO_KERNEL, _NO_HYPERVISOR = 1, 1 << 5, 1 << 6
 _ENABLE, _DISABLE = 0x2400, 0x2401
-_SECONDS = 0.05  # of runs for each counter
+_SECONDS = 0.05  # seconds of runs for each counter
 _MOST_RUNS = 1000
 
 
@@ -51,14 +52,14 @@ class Count:
 
 
 def counted(run: Callable[[], object]) -> tuple[list[Count], list[str]]:
-    """Counts of one ``run``, which waits for its work, and why others are missing.
+    """Counts of one ``run``, which waits for its work, and the reasons why others are missing.
 
-    Raises DeviceError where this system gives none at all.
+    Raises DeviceError if this system provides no counters.
     """
     number = _CALL.get(platform.machine())
     if platform.system() != "Linux" or number is None:
         raise DeviceError(f"{platform.system()} on {platform.machine()} has no perf_event_open; counters of processors need Linux")
-    run()  # so that every thread is there
+    run()  # so that all threads exist
     start = time.perf_counter()
     run()
     runs = min(max(int(_SECONDS / max(time.perf_counter() - start, 1e-7)), 1), _MOST_RUNS)
@@ -66,35 +67,35 @@ def counted(run: Callable[[], object]) -> tuple[list[Count], list[str]]:
     missing: dict[str, list[str]] = {}
     for name, (kind, config, unit) in EVENTS.items():
         try:
-            counts.append(Count(name, _of(number, kind, config, run, runs) / runs, unit))
+            counts.append(Count(name, _counter_value(number, kind, config, run, runs) / runs, unit))
         except OSError as error:
-            missing.setdefault(_why(error), []).append(name)
+            missing.setdefault(_error_meaning(error), []).append(name)
     reasons = [f"{', '.join(names)}: {why}" for why, names in missing.items()]
     if not counts:
         raise DeviceError("; ".join(reasons))
     return counts, reasons
 
 
-def _why(error: OSError) -> str:
-    """The meaning of a refusal."""
+def _error_meaning(error: OSError) -> str:
+    """The meaning of an error of perf_event_open."""
     if error.errno in (errno.EACCES, errno.EPERM):
         level = Path("/proc/sys/kernel/perf_event_paranoid")
         now = f" (now {level.read_text().strip()})" if level.is_file() else ""
         advice = f"the system's administrator sets kernel.perf_event_paranoid to 2 or less{now}, a container lets the call through"
         return f"not allowed; {advice}"
     if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
-        return "this processor, or the virtual machine it is, does not count them"
+        return "this processor, or this virtual machine, does not count them"
     return os.strerror(error.errno or 0)
 
 
-def _of(number: int, kind: int, config: int, run: Callable[[], object], runs: int) -> int:
+def _counter_value(number: int, kind: int, config: int, run: Callable[[], object], runs: int) -> int:
     """A counter over ``runs`` runs, summed over the threads of this process. Raises OSError."""
     opened = []
     try:
         for thread in Path("/proc/self/task").iterdir():
             try:
                 opened.append(_open(number, kind, config, int(thread.name)))
-            except ProcessLookupError:  # it has ended
+            except ProcessLookupError:  # the thread has ended
                 continue
         for handle in opened:
             fcntl.ioctl(handle, _ENABLE, 0)
@@ -109,7 +110,7 @@ def _of(number: int, kind: int, config: int, run: Callable[[], object], runs: in
 
 
 def _open(number: int, kind: int, config: int, thread: int) -> int:
-    """A counter of one thread in user mode, on any processor, which does not run yet."""
+    """A counter of one thread in user mode, on any processor, initially disabled."""
     flags = _DISABLED | _NO_KERNEL | _NO_HYPERVISOR
     attributes = struct.pack("<IIQQQQQIIQ", kind, 64, config, 0, 0, 0, flags, 0, 0, 0)
     call = ctypes.CDLL(None, use_errno=True).syscall

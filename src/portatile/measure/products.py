@@ -29,16 +29,15 @@ ALGORITHMS = {
 _LAST_OF_MATMUL = max(ladder.RUNGS)
 RUNGS = (*ladder.RUNGS, *rungs.TITLES)
 PRESETS = presets.PRESETS
-_HOST_LIMIT = 2**27  # multiplications of plain Python: a minute or two
+_HOST_LIMIT = 2**27  # multiplications in plain Python, at most: they take a minute or two
 
 
 @dataclass(frozen=True)
 class MatrixProduct:
-    """A product of matrices, C (m x n) = A (m x k) B, by an algorithm or, where they are given, by a rung of the ladder or by one of
-    ``PRESETS``.
+    """A product of matrices, C (m x n) = A (m x k) B, by an algorithm or, if given, by a rung of the ladder or one of ``PRESETS``.
 
-    ``block`` is the edge of the work-group or tile of the algorithms that have one, None for their own. ``switches``: parameters that
-    are switched on, such as LDG and SHUFFLE. ``carveout``: per cent of the memory next to a multiprocessor that is local memory, None for
+    ``block`` is the edge of the work-group or tile of algorithms that have one, None for their default. ``switches``: parameters that are
+    switched on, such as LDG and SHUFFLE. ``carveout``: the percentage of a multiprocessor's unified memory that is local memory, None for
     the driver's choice.
     """
 
@@ -59,7 +58,7 @@ class MatrixProduct:
         return f"{what}{''.join(f' with {name}' for name in self.switches)}, {m} x {n} x {k}, {self.dtype}"
 
     def choose(self, opened: Device) -> tuple[Problem, Config]:
-        """Problem and configuration; raises ArgumentError for what cannot run on the device."""
+        """Problem and configuration; raises ArgumentError if it cannot run on the device."""
         problem, config = self._chosen(opened)
         space = workloads.get(problem.workload).space(problem, opened.info)
         added: Config = {**dict.fromkeys(self.switches, True), **({} if self.carveout is None else {"CARVEOUT": self.carveout})}
@@ -68,7 +67,7 @@ class MatrixProduct:
         config = {**config, **added}
         if any(config.get(name) for name in ("LDG", "SHUFFLE", "PLAIN")) and not opened.info.nvidia:
             message = f"{self.title} takes instructions of NVIDIA's GPUs"
-            raise ArgumentError(f"{message}, and {opened.info.id} is none; choose another --device, or leave them out")
+            raise ArgumentError(f"{message}, which {opened.info.id} is not; choose another --device, or omit them")
         why = space.violated(config) if added else None
         if why:
             raise ArgumentError(f"{self.title} cannot run on {opened.info.id}: {why}")
@@ -101,7 +100,7 @@ class MatrixProduct:
         return workloads.get("matmul").flops(workloads.get("matmul").problem(self.sizes, self.dtype))
 
     def on_the_host(self, seed: int) -> tuple[float, dict[str, NDArray[Any]]]:
-        """Seconds that plain Python takes, and the matrices a, b and c; raises ArgumentError for what would take it minutes."""
+        """Seconds that plain Python takes, and the matrices a, b and c; raises ArgumentError for sizes that would take minutes."""
         if math.prod(self.sizes.values()) > _HOST_LIMIT:
             most = int(_HOST_LIMIT ** (1 / 3))
             raise ArgumentError(f"{self.title}: plain Python would take minutes; take up to {most} rows and columns")

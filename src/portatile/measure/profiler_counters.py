@@ -1,7 +1,7 @@
-"""Hardware counters of an NVIDIA GPU, through Nsight Compute (``ncu``): of every kernel of one run, in a process of its own.
+"""Hardware counters of an NVIDIA GPU, through Nsight Compute (``ncu``): of every kernel of one run, in a separate process.
 
 ``python -m portatile.measure.profiler_counters`` is that process: it reads a CountedRun from standard input and runs it once. The profiler
-replays each kernel as often as its counters ask for, so times under it mean nothing.
+replays each kernel as often as its counters require, so times measured under it are meaningless.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from portatile.measure import runs
 from portatile.measure.processor_counters import Count
 from portatile.records import Config, Problem, from_json, to_json
 
-OF_PEAK = "of peak: "  # before what is a share of the peak
+OF_PEAK = "of peak: "  # prefix of values that are a fraction of the peak
 METRICS: Mapping[str, str] = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": f"{OF_PEAK}arithmetic",
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": f"{OF_PEAK}memory",
@@ -46,7 +46,7 @@ _SECONDS = 300
 
 @dataclass(frozen=True)
 class CountedRun:
-    """A configuration of a problem on a device, by its id."""
+    """A configuration of a problem on a device, given by its id."""
 
     problem: Problem
     device: str
@@ -55,7 +55,7 @@ class CountedRun:
 
 @dataclass(frozen=True)
 class KernelCount:
-    """The value of one counter over one launch, ``place`` in the run's order."""
+    """The value of one counter over one launch, number ``place`` of the run."""
 
     place: int
     kernel: str
@@ -63,7 +63,7 @@ class KernelCount:
 
 
 def counted(run: CountedRun) -> list[KernelCount]:
-    """The counters of one run; raises DeviceError with the reason where there are none."""
+    """The counters of one run; raises DeviceError with the reason if there are none."""
     tool = profiler()
     if tool is None:
         raise DeviceError("ncu is not installed; it comes with NVIDIA's CUDA toolkit as Nsight Compute")
@@ -80,7 +80,7 @@ def counted(run: CountedRun) -> list[KernelCount]:
         output = log.read_text(errors="replace") if log.is_file() else ""
     if "ERR_NVGPUCTRPERM" in output:
         raise DeviceError(
-            "the driver gives counters to administrators only: https://developer.nvidia.com/ERR_NVGPUCTRPERM says how to allow them"
+            "the driver allows only administrators to read counters: https://developer.nvidia.com/ERR_NVGPUCTRPERM says how to change that"
         )
     counts = list(parsed(output))
     if not counts:
@@ -111,7 +111,7 @@ def parsed(text: str) -> Iterator[KernelCount]:
 
 
 def _number(text: str) -> float | None:
-    """A figure as ncu writes it, with commas between thousands; None for n/a."""
+    """A number as ncu prints it, with commas between thousands; None for n/a."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -119,7 +119,7 @@ def _number(text: str) -> float | None:
 
 
 def main() -> None:
-    """The child: places the operands and runs once."""
+    """The child: uploads the operands and runs once."""
     run = from_json(sys.stdin.buffer.read(), CountedRun)
     try:
         opened = device.get(run.device)

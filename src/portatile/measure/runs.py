@@ -20,11 +20,12 @@ from portatile.select import Choice
 from portatile.workload import Expected, Inputs, Workload
 
 BURST = 0.005
-"""Seconds of a burst of back-to-back runs: long compared with the clock's resolution and a launch, and short enough that on a busy
-machine some bursts are undisturbed."""
+"""Seconds of a burst of consecutive runs: long compared with the clock's resolution and a launch, and short enough that on a busy machine
+some bursts are undisturbed.
+"""
 
 _MOST_RUNS = 4096
-_KEPT = 1 << 30  # bytes of operands and references that stay for the next device
+_KEPT = 1 << 30  # bytes of operands and references that are kept for the next device
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Timed:
 class MeasurementLength:
     """The length of a measurement: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed.
 
-    After ``most`` seconds ``enough`` samples will do: runs that take seconds each scatter little.
+    After ``most`` seconds, ``enough`` samples suffice: runs that take seconds each scatter little.
     """
 
     samples: int = 5
@@ -70,16 +71,16 @@ def known(problem: Problem, device: Device) -> Choice:
 def loaded(device: Device, problem: Problem, config: Config, options: tuple[str, ...] = ()) -> Executable:
     """The problem's launches on the device; problems that they call use the best configuration known for them.
 
-    ``options`` for the compiler are added to each source's own, as OpenCL spells them (``-cl-fast-relaxed-math``).
+    Compiler ``options`` are added to each source's own, in OpenCL's spelling (``-cl-fast-relaxed-math``).
     """
     plan = workloads.get(problem.workload).plan(problem, config, device.info)
     return loaded_plan(device, flat_plans.flatten(plan, select.resolver(device.info, store.known_results())), options)
 
 
 def loaded_plan(device: Device, plan: Plan, options: tuple[str, ...] = ()) -> Executable:
-    """The launches of a flat plan on the device; ``options`` as ``loaded`` takes them.
+    """The launches of a flat plan on the device; ``options`` as for ``loaded``.
 
-    Where the driver compiles once more to make a binary, none is made for the cache: what is measured runs in this process.
+    If the driver would compile again to make a binary, none is made for the cache: measured kernels run only in this process.
     """
     binaries = cache.default()
 
@@ -105,9 +106,9 @@ def placed(device: Device, queue: Queue, inputs: Inputs) -> Iterator[Mapping[str
 
 
 def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: MeasurementLength) -> tuple[float, ...]:
-    """Seconds of each ``run``, which queues work on a queue without profiling, as in use; ``clock`` is the profiling queue.
+    """Seconds of each ``run``, which queues work on a queue without profiling, as in normal use; ``clock`` is the profiling queue.
 
-    Each sample is the mean of a burst of runs back to back. Raises DeviceError where the clock does not advance.
+    Each sample is the mean of a burst of consecutive runs. Raises DeviceError if the clock does not advance.
     """
     first = back_to_back(queue, clock, run, 1)
     runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
@@ -118,12 +119,12 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Measur
             break
         samples.append(back_to_back(queue, clock, run, runs))
     if min(samples) <= 0:
-        raise DeviceError(f"the clock of {queue.device.info.id} says that {runs} runs took no time: it cannot be used")
+        raise DeviceError(f"by the clock of {queue.device.info.id}, {runs} runs took no time: it cannot be used")
     return tuple(samples)
 
 
 def timed_on_host(run: Callable[[], object], length: MeasurementLength) -> list[float]:
-    """Seconds of each run of what the host itself computes, as many as ``length`` asks for."""
+    """Seconds of each run of a computation on the host, as many as ``length`` asks for."""
     samples: list[float] = []
     ends = time.perf_counter() + length.seconds
     while len(samples) < length.samples or time.perf_counter() < ends:
@@ -135,10 +136,10 @@ def timed_on_host(run: Callable[[], object], length: MeasurementLength) -> list[
 
 @dataclass(frozen=True)
 class MeasurementOptions:
-    """The manner of a measurement: with compiler ``options``, on operands of ``seed``; ``strict``: a result outside its error bound is an
+    """The manner of a measurement: compiler ``options``, the ``seed`` of the operands; ``strict``: a result outside its error bound is an
     error.
 
-    Options that give accuracy up need ``strict=False``: the error is then reported, and may be above 1.
+    Options that reduce accuracy need ``strict=False``: the error is then reported, and may be above 1.
     """
 
     length: MeasurementLength = field(default_factory=MeasurementLength)
@@ -160,9 +161,9 @@ class PreparedRun:
     clock: Queue
 
     def timed(self, config: Config, way: MeasurementOptions | None = None) -> Timed:
-        """Check a configuration, then time it back to back on an in-order queue.
+        """Check a configuration, then time consecutive runs on an in-order queue.
 
-        Raises DeviceError where a result is outside its error bound, before anything is timed, and where the clock does not advance.
+        Raises DeviceError if a result is outside its error bound, before anything is timed, and if the clock does not advance.
         """
         way, problem = way or MeasurementOptions(), self.problem
         with loaded(self.device, problem, config, way.options) as executable:
@@ -171,7 +172,7 @@ class PreparedRun:
 
     def check(self, executable: Executable, bound: float, strict: bool = True, label: str = "") -> float:
         """Run once on fresh outputs; returns the largest error in units of its bound. Above 1 raises DeviceError if ``strict``."""
-        for name in self.expected:  # what was there before must not be taken for this one's
+        for name in self.expected:  # an earlier result must not be mistaken for this one
             if self.inputs.operands[name].size:
                 self.queue.upload(self.memory[name], self.inputs.operands[name])
         executable.run(self.queue, self.memory, self.inputs.scalars)
@@ -194,7 +195,7 @@ class PreparedRun:
 
 @contextmanager
 def prepared(device: Device, problem: Problem, seed: int = 0) -> Iterator[PreparedRun]:
-    """Random operands on the device, for as many configurations as are to be timed."""
+    """Random operands on the device, for any number of configurations."""
     host = _on_the_host(problem, seed)
     with device.queue() as queue, device.queue(profiling=True) as clock, placed(device, queue, host.inputs) as memory:
         yield PreparedRun(device, problem, host.inputs, host.expected, memory, queue, clock)
@@ -202,7 +203,7 @@ def prepared(device: Device, problem: Problem, seed: int = 0) -> Iterator[Prepar
 
 @dataclass(frozen=True)
 class _HostSide:
-    """Random operands of a problem and its expected outputs, which nobody writes to."""
+    """Random operands of a problem and its expected outputs, which are never modified."""
 
     workload: Workload
     problem: Problem
@@ -211,11 +212,11 @@ class _HostSide:
     expected: Mapping[str, Expected]
 
 
-_last: list[_HostSide] = []  # at most one: most studies go with one problem from device to device
+_last: list[_HostSide] = []  # at most one: most studies take one problem from device to device
 
 
 def _on_the_host(problem: Problem, seed: int) -> _HostSide:
-    """Operands and reference, made once for devices that follow one another; large ones are not kept."""
+    """Operands and reference, made once for consecutive devices; large ones are not kept."""
     workload = workloads.get(problem.workload)
     for last in _last:
         if last.workload is workload and (last.problem, last.seed) == (problem, seed):

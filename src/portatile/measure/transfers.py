@@ -1,4 +1,4 @@
-"""Transfers between host and device and within it, by sizes, with pinned and pageable host memory, as bandwidthTest has them."""
+"""Transfers between host and device and within it, by size, with pinned and pageable host memory, as in NVIDIA's bandwidthTest."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _SHMOO_LAST = 68 * MEGA
 
 _COPIES = 100  # copies of pinned memory in a burst, but no more than fill _BURST seconds
 _BURST = 0.1
-_FLUSH_BYTES = 1 << 26  # written between copies of pageable memory, so that the next does not find its source in a cache
+_FLUSH_BYTES = 1 << 26  # written between copies of pageable memory, so that the next copy does not find its source in a cache
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy to measure. ``memory`` is the host's; a copy within the device has none."""
+    """One copy to measure. ``memory`` is the host's; it is ignored for a copy within the device."""
 
     direction: Direction
     memory: HostMemory
@@ -44,13 +44,14 @@ class Copy:
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS or self.memory not in ("pinned", "pageable") or self.nbytes < 1:
-            raise ArgumentError(f"{self} is no copy: {', '.join(DIRECTIONS)}; pinned or pageable; one byte at least")
+            raise ArgumentError(f"{self} is not a copy: {', '.join(DIRECTIONS)}; pinned or pageable; at least one byte")
 
 
 def sizes(mode: Mode, start: int | None = None, end: int | None = None, increment: int | None = None) -> tuple[int, ...]:
-    """The bytes to copy: ``quick`` 32 MB once, ``range`` from ``start`` to ``end`` by ``increment``, ``shmoo`` 81 sizes from 1 KB to 68 MB.
+    """The sizes of copies in bytes: ``quick`` 32 MB, ``range`` from ``start`` to ``end`` by ``increment``, ``shmoo`` 81 sizes from 1 KB to
+    68 MB.
 
-    Raises ArgumentError for a range that is not given whole or holds nothing.
+    Raises ArgumentError for a range that is incomplete or empty.
 
     Examples:
         >>> sizes("range", 1000, 3000, 1000)
@@ -78,12 +79,11 @@ def _shmoo() -> Iterator[int]:
 
 
 def measure(device: Device, copy: Copy, rounds: int = 3) -> Measured:
-    """Check that a copy carries every byte, then time it ``rounds`` times.
+    """Check that a copy transfers every byte, then time it ``rounds`` times.
 
-    Pinned memory and copies within the device: asynchronous copies back to back, timed by the device's clock.
-    Pageable memory: one copy at a time by the host's clock, with the host's caches filled with something else before.
-    A copy within the device counts its bytes twice, read and written. Raises DeviceError for bytes that arrive wrongly and for
-    an impossible measurement.
+    Pinned memory and copies within the device: consecutive asynchronous copies, timed by the device's clock. Pageable memory: one copy at a
+    time by the host's clock, with other data in the host's caches. A copy within the device counts its bytes twice, read and written.
+    Raises DeviceError for bytes that arrive wrongly and for an impossible measurement.
     """
     with (
         device.allocate(copy.nbytes) as memory,
@@ -106,7 +106,7 @@ def measure(device: Device, copy: Copy, rounds: int = 3) -> Measured:
 
 
 class _Ends(NamedTuple):
-    """The ends of copies: memory of the host, memory of the device, and more of it for copies within the device."""
+    """The ends of copies: host memory, device memory, and more device memory for copies within the device."""
 
     host: NDArray[np.uint8]
     memory: Memory
@@ -121,7 +121,7 @@ def _host(device: Device, copy: Copy) -> NDArray[np.uint8]:
 
 
 def _check(queue: Queue, copy: Copy, ends: _Ends) -> None:
-    """Through the device and back; within it on the way, where that is measured."""
+    """Check a copy to the device and back, including one within the device if that is measured."""
     host, memory, other = ends
     sent = host.copy()
     queue.upload(memory, host)
@@ -147,7 +147,7 @@ def _start(queue: Queue, copy: Copy, ends: _Ends, blocking: bool = False) -> Non
 
 
 def _back_to_back(queue: Queue, clock: Queue, copy: Copy, ends: _Ends, rounds: int) -> list[float]:
-    """Time copies on the queue without profiling by the profiling queue's clock: with profiling each copy would cost more."""
+    """Time copies on a queue without profiling by the profiling queue's clock, because profiling slows down each copy."""
 
     def burst(copies: int) -> float:
         seconds = back_to_back(queue, clock, partial(_start, queue, copy, ends), copies)

@@ -179,10 +179,10 @@ def _with_vectors(a: Matrix, b: Matrix, c: Matrix, arrays: dict[str, Any], types
     blocks = _blocks(arrays, (m, n, k), dtypes.name_of(a.array.dtype))
     alone = {name: vector for name, vector in arrays.items() if name not in blocks}
     steps = k if dtypes.name_of(a.array.dtype) in EIGHT_BITS else 0
-    along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _along(vector, name, (m, n), steps) for name, vector in alone.items()}
+    along = dict.fromkeys(epilogue.VECTORS, "none") | {name: _direction(vector, name, (m, n), steps) for name, vector in alone.items()}
     narrow = (types.result.name,) if types.result.itemsize == 2 else ()
     kinds = (epilogue.real(types),)
-    vectors = {name: _row(vector, name, kinds + narrow if name == "bias" else kinds) for name, vector in alone.items()} | blocks
+    vectors = {name: _row_vector(vector, name, kinds + narrow if name == "bias" else kinds) for name, vector in alone.items()} | blocks
     for name, vector in vectors.items():
         outputs.check_apart(c, vector, name)
     return _Product(a, b, c, vectors, along, bool(blocks))
@@ -228,7 +228,7 @@ def _blocks(vectors: dict[str, Any], sizes: tuple[int, int, int], operand: str) 
     return scales
 
 
-def _along(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
+def _direction(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
     """Whether a vector goes along the rows or the columns of C, by NumPy's rules; raises ArgumentError where it does not fit.
 
     ``steps``: the size k, if blocks of it may have scales; else 0.
@@ -247,7 +247,7 @@ def _along(vector: Any, name: str, shape: tuple[int, int], steps: int) -> str:
     return axis
 
 
-def _row(vector: Any, name: str, kinds: tuple[str, ...]) -> Matrix:
+def _row_vector(vector: Any, name: str, kinds: tuple[str, ...]) -> Matrix:
     """A vector as a matrix of one row; raises ArgumentError for dtypes other than ``kinds``, and for gaps between its elements."""
     if not isinstance(vector, (np.ndarray, Buffer)) and not is_cuda_array(vector):
         raise matrices.unknown(vector, name)

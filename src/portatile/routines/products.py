@@ -112,7 +112,7 @@ def _plan(call: RoutineCall) -> Planned:
     dtype, precision = (rest[0], rest[2]) if rest else (None, "")
     if not stacks.stacked(a) and not stacks.stacked(b):
         products = _one_product(call, dtype)
-    elif precision and _goes_one_by_one(stacks.stack_of(a, "a"), stacks.stack_of(b, "b"), precision):
+    elif precision and _computed_one_by_one(stacks.stack_of(a, "a"), stacks.stack_of(b, "b"), precision):
         names = ("a", "b", "c")[: len(call.arrays)]
         return stacked.each(_plan_one, call, stacked.checked(call, names, partial(_shape, trans=(trans_a, trans_b))))
     else:
@@ -165,7 +165,7 @@ def _shape(operands: Mapping[str, Any], trans: tuple[str, str]) -> tuple[int, in
     return operands["a"].shape[-2 if trans[0] == "N" else -1], operands["b"].shape[-1 if trans[1] == "N" else -2]
 
 
-def _goes_one_by_one(a: Any, b: Any, precision: str) -> bool:
+def _computed_one_by_one(a: Any, b: Any, precision: str) -> bool:
     """Whether products of two stacks are computed one by one in this precision, each by its own request."""
     return precisions.one_by_one(precision, name_of(a.dtype), prod(a.shape[-2:]) * max(b.shape[-2:]))
 

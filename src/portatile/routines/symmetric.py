@@ -223,7 +223,7 @@ def _plan_symm(call: RoutineCall) -> Planned | Converted:
 
 def _plan_symm_together(call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small matrices; None where each matrix is computed alone."""
-    begins = _begins(call, checked_stacks)
+    begins = _initial_stack(call, checked_stacks)
     parts = (
         None if begins is None else stacked.parts(checked_stacks, checked_stacks.given["a"].shape[-1], stacked.SMALL, ("a", "b"), begins)
     )
@@ -237,7 +237,7 @@ def _plan_symm_together(call: RoutineCall, checked_stacks: Stacks) -> Planned | 
     )
 
 
-def _begins(call: RoutineCall, checked_stacks: Stacks) -> str | None:
+def _initial_stack(call: RoutineCall, checked_stacks: Stacks) -> str | None:
     """The name of the stack that holds the initial values of a call's result, empty if there is none; None where matrices are computed one
     by one, because that stack is missing or another precision is asked for.
     """
@@ -278,13 +278,13 @@ def _symm(call: RoutineCall, operands: tuple[Matrix, ...], result: Any, begin: I
     if c.transposed:  # C^T = alpha B^T A^T + beta C^T
         side, m, n, b, mirror = OPPOSITE[side], n, m, b.flipped(), _CONJUGATE[mirror]
     options = (side, uplo, "T" if b.transposed else "N", mirror)
-    workload, sizes = _named("symm", c, (m, n))
+    workload, sizes = _batched_name("symm", c, (m, n))
     read = a.read_if(alpha != 0), b.read_if(alpha != 0), c.read_if(beta != 0)
     scalars = {"alpha": alpha, "beta": beta}
     return Request(workload, sizes, options, read, result, call.device, scalars, begin, precision=precision_asked)
 
 
-def _named(workload: str, output: Matrix, sizes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+def _batched_name(workload: str, output: Matrix, sizes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
     """The workload and sizes of a problem, or of a stack of such problems."""
     return (workload, sizes) if output.number == 1 else (f"{workload}_batched", (output.number, *sizes))
 
@@ -307,7 +307,7 @@ def _plan_update(workload: str, names: tuple[str, ...], call: RoutineCall) -> Pl
 
 def _plan_updates_together(workload: str, names: tuple[str, ...], call: RoutineCall, checked_stacks: Stacks) -> Planned | None:
     """A request for each evenly spaced part of stacks of small matrices; None where each matrix is computed alone."""
-    begins, target = _begins(call, checked_stacks), checked_stacks.target
+    begins, target = _initial_stack(call, checked_stacks), checked_stacks.target
     parts = None if begins is None else stacked.parts(checked_stacks, target.shape[-1], stacked.SMALL, names, begins)
     if parts is None or (begins and call.out is not None and not isinstance(target, np.ndarray)):  # a part of each row would be copied
         return None
@@ -371,7 +371,7 @@ def _update(
     letters = "".join(map(letter, stored.values()))
     how = letters if len(set(letters)) > 1 else letters[0]
     operands = *(matrix.read_if(alpha != 0) for matrix in stored.values()), c
-    workload, sizes = _named(workload, c, (n, k))
+    workload, sizes = _batched_name(workload, c, (n, k))
     scalars = {"alpha": alpha, "beta": beta}
     return Request(workload, sizes, (uplo, how, mirror), operands, result, call.device, scalars, begin, precision=precision_asked)
 

@@ -46,7 +46,7 @@ def perform(request: Request) -> BoundProblem | None:
     (slabs, several devices).
     """
     operands = request.operands
-    bound = request.bound or _bound(request)
+    bound = request.bound or _bound_problem(request)
     if bound is None:
         return None
     engine, prepared, names = bound
@@ -60,7 +60,7 @@ def perform(request: Request) -> BoundProblem | None:
     return bound
 
 
-def _bound(request: Request) -> BoundProblem | None:
+def _bound_problem(request: Request) -> BoundProblem | None:
     """The prepared problem of a request, memoised by devices, sizes, options, types and layouts.
 
     A problem that is too large for the device, or shared by several devices, is computed here; then the result is None.
@@ -103,10 +103,10 @@ def _bound(request: Request) -> BoundProblem | None:
 
 
 def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem | None:
-    """Compute on all selected devices. Where one of them should compute alone, the result is that of ``_bound`` for it, else None."""
+    """Compute on all selected devices. Where one should compute alone, return what ``_bound_problem`` returns for it, else None."""
     chosen = devices.several(selector)
     if len(chosen) == 1:
-        return _bound(request._replace(selector=chosen[0].info.id))
+        return _bound_problem(request._replace(selector=chosen[0].info.id))
     key = _kind(request, chosen)
     if key is not None and at_once.again(key, [stored.array for stored in request.operands], request.scalars):
         return None
@@ -117,7 +117,7 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> BoundProblem
         problem = _preferred_by(participants[0], problem)
     share_forecast = several.share_forecast(chosen, problem, matrices, participants)._replace(key=key)
     if alone := several.device_alone(share_forecast):
-        return _bound(request._replace(selector=alone))
+        return _bound_problem(request._replace(selector=alone))
     _begin_and_wait(request, chosen)
 
     def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
@@ -158,7 +158,7 @@ def _begin_and_wait(request: Request, chosen: Sequence[Device]) -> None:
     """
     places = dict.fromkeys(stored.array.memory.device if stored.on_device else None for stored in request.operands)
     if None in places and len(places) > 1:
-        raise _mixed(places)
+        raise _mixed_places_error(places)
     if request.begin is not None:
         request.begin.put(chosen[0].default_queue() if None in places else _queue(request.operands[-1].array.device, request.result))
     if None in places:
@@ -173,7 +173,7 @@ def _begin_and_wait(request: Request, chosen: Sequence[Device]) -> None:
         queue.finish()
 
 
-def _mixed(places: Collection[Device | None]) -> ArgumentError:
+def _mixed_places_error(places: Collection[Device | None]) -> ArgumentError:
     named = ", ".join("the host" if place is None else place.info.id for place in places)
     advice = "move them to one, by Buffer.from_numpy or .numpy()"
     if None not in places:
@@ -300,7 +300,7 @@ def _device(request: Request) -> Device:
     places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
     device: Device | None = places[0]
     if places.count(device) < len(places):
-        raise _mixed(dict.fromkeys(places))
+        raise _mixed_places_error(dict.fromkeys(places))
     if device is None:
         return _selected(selector)
     if selector is not None and _selected(selector) is not device:

@@ -52,7 +52,7 @@ class Volume(NamedTuple):
     @property
     def made(self) -> tuple[int, ...]:
         """The shape of the result."""
-        return tuple(n + _change(self, axis) for axis, n in enumerate(self.shape))
+        return tuple(n + _growth(self, axis) for axis, n in enumerate(self.shape))
 
 
 class _TooLargeError(Exception):
@@ -104,25 +104,25 @@ def between(volume: Volume, info: DeviceInfo) -> tuple[int, ...]:
 def _passes(volume: Volume, info: DeviceInfo) -> list[_Pass]:
     """The shapes that each pass reads and writes: a pass filters the first axes and makes them the last."""
     one_axis, two_axes = _pass(volume, 0, 1, volume.shape), _pass(volume, 0, 2, volume.shape)
-    launches = [two_axes] if _at_once(volume, two_axes, info) else [one_axis, _pass(volume, 1, 1, one_axis.after)]
+    launches = [two_axes] if _two_axes_at_once(volume, two_axes, info) else [one_axis, _pass(volume, 1, 1, one_axis.after)]
     return [*launches, _pass(volume, 2, 1, launches[-1].after)]
 
 
 def _pass(volume: Volume, axis: int, count: int, shape: tuple[int, ...]) -> _Pass:
     """The pass that filters ``count`` axes of the volume from ``axis`` on, which are the first axes of an array of that shape."""
     axes = tuple(range(axis, axis + count))
-    filtered = (n + _change(volume, at) for at, n in zip(axes, shape, strict=False))
+    filtered = (n + _growth(volume, at) for at, n in zip(axes, shape, strict=False))
     return _Pass(axes, shape, (*shape[count:], *filtered))
 
 
-def _change(volume: Volume, axis: int) -> int:
+def _growth(volume: Volume, axis: int) -> int:
     """The number of points by which filtering lengthens the axis."""
     along = volume.axes[axis]
     ends = max(along.taps - (1 if volume.bank == "single" else 2), 0)
     return {"grow": ends, "shrink": -ends}.get(along.boundary, 0)
 
 
-def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
+def _two_axes_at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
     """Whether two axes are filtered in one launch: where whole tiles and aligned rows outweigh the halo that neighbouring tiles compute
     twice.
 

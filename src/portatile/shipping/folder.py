@@ -1,7 +1,7 @@
 """A folder of tuned kernels that runs without portatile: texts, binaries, a table of launches, and a loader.
 
-``kernels.json`` is the table, ``programs/`` holds texts and binaries, ``trials.json`` the measurements behind the choice (what
-`portatile import` reads), ``loader.py`` runs it all. docs/internals/exported-folder.md describes the table.
+``kernels.json`` is the table, ``programs/`` holds texts and binaries, ``trials.json`` the measurements behind the choice (which `portatile
+import` reads), ``loader.py`` runs the kernels. docs/internals/exported-folder.md describes the table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ShippedItem:
             raise UsageError(f"its configuration is not legal: {reason}")
         kinds = {workload.element(self.problem, operand.name) for operand in workload.operands_of(self.problem.options)}
         if foreign := sorted(kinds - set(table.DTYPES)):
-            raise UsageError(f"NumPy has no {' and no '.join(foreign)}: programs without portatile could not pass such arrays")
+            raise UsageError(f"NumPy has no {' and no '.join(foreign)}: programs could not pass such arrays without portatile")
         info, shipped = _portable(self.info), self
         if info is not self.info and workload.space(self.problem, info).violated(self.config) is not None:
             shipped = replace(self, config=workload.default(self.problem, info), why="the default for any such device")
@@ -73,7 +73,7 @@ def best_known(problem: Problem, info: DeviceInfo) -> ShippedItem:
 
 
 def tuned(trials: Iterable[Trial]) -> list[ShippedItem]:
-    """An item for each trial of a workload of this installation."""
+    """An item for each trial of a workload that this installation has."""
     known = workloads.names()
     return [ShippedItem(t.problem, t.config, t.device, "tuned for this problem", t) for t in trials if t.problem.workload in known]
 
@@ -81,8 +81,8 @@ def tuned(trials: Iterable[Trial]) -> list[ShippedItem]:
 def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] | None = None) -> ExportedFolder:
     """Write the items' kernels to ``folder``, which is new, empty, or an earlier export; ``done`` is called after each item.
 
-    Binaries are added for the OpenCL devices that are here, and cubin and PTX for CUDA, which takes NVRTC and no GPU. An item that
-    cannot be shipped is left out with its reason. Raises UsageError for a folder that holds something else.
+    Binaries are added for the OpenCL devices of this machine, and cubin and PTX for CUDA, which needs NVRTC but no GPU. An item that cannot
+    be exported is skipped, and its reason recorded. Raises UsageError for a folder that holds something else.
     """
     _make_room(folder)
     shipped, programs, problems = ExportedFolder(), ShippedPrograms(folder), []
@@ -95,7 +95,7 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
         if done is not None:
             done()
     written: dict[str, Any] = {"format": table.FORMAT, "problems": problems, "programs": programs.table}
-    written = json.loads(msgspec.json.encode(written))  # as the loader reads it
+    written = json.loads(msgspec.json.encode(written))  # in the form in which the loader reads it
     written["digest"] = table.table_digest(written)
     (folder / TABLE).write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=1))
     trials = [item.trial for item in shipped.items if item.trial is not None]
@@ -107,9 +107,9 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
 
 
 def _portable(info: DeviceInfo) -> DeviceInfo:
-    """The device as kernels may assume it on another machine.
+    """The device with only the properties that kernels may assume on another machine.
 
-    Without instructions that a similar processor may lack, because they would end its process; and through OpenCL without warp groups,
+    It lacks instructions that a similar processor may not have, because they would abort its process. Through OpenCL it lacks warp groups,
     because drivers cannot build such a text without portatile.
     """
     can = info.can
@@ -121,8 +121,8 @@ def _make_room(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder")
     there = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if there - {PROGRAMS} and TABLE not in there:  # an export that was interrupted has programs, and no table yet
-        raise UsageError(f"{folder} holds something else; name a new folder, or one that was exported before")
+    if there - {PROGRAMS} and TABLE not in there:  # an interrupted export has programs, but no table yet
+        raise UsageError(f"{folder} holds something else; name a new folder, or an earlier export")
     if (folder / PROGRAMS).is_dir():
         shutil.rmtree(folder / PROGRAMS)
     (folder / PROGRAMS).mkdir(parents=True)
@@ -137,11 +137,11 @@ class ShippedPrograms:
         self._targets: dict[str, tuple[tuple[Target, Device | None], ...]] = {}
 
     def add(self, source: Source, info: DeviceInfo) -> str:
-        """The name of a text for a device; written at its first use, with the binaries that can be made here."""
+        """The name of a text for a device; it is written at its first use, with the binaries that can be made here."""
         name = digest(source.digest, info.backend, info.architecture if device.backends()[info.backend].offline else device_key(info))[:16]
         if name in self.table:
             return name
-        targets = self._of(info)
+        targets = self._compilers(info)
         entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
         if not device.backends()[info.backend].offline:
             lowered, _ = _AbsentTarget().lower(source)
@@ -171,8 +171,8 @@ class ShippedPrograms:
         (self.folder / path).write_bytes(data)
         return {**about, "file": path, "digest": table.content_digest(data)}
 
-    def _of(self, info: DeviceInfo) -> tuple[tuple[Target, Device | None], ...]:
-        """The compiler of binaries for a device; with the device itself where it is an OpenCL one."""
+    def _compilers(self, info: DeviceInfo) -> tuple[tuple[Target, Device | None], ...]:
+        """The compilers of binaries for a device; for an OpenCL device, with the device itself."""
         key = device_key(info)
         if key not in self._targets:
             backend = device.backends()[info.backend]
@@ -186,7 +186,7 @@ class ShippedPrograms:
 
 
 class _AbsentTarget(Target):
-    """The target of an OpenCL device that this machine lacks: its text can be written, its binary cannot."""
+    """The target of an OpenCL device that is absent: its text can be written, its binary cannot."""
 
     backend = architecture = compiler = ""
 

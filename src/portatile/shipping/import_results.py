@@ -1,4 +1,4 @@
-"""Import of another machine's results into the store: checked as a whole first, and each trial added only once."""
+"""Import of another machine's results into the store: all are checked first, and each trial is added only once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class ImportedTrials:
 
 
 def read(path: Path) -> list[Trial]:
-    """The trials in a file (what `portatile results --json` or `tune --json` prints, or T4) or in an exported folder.
+    """The trials in a file (as printed by `portatile results --json` or `tune --json`, or T4) or in an exported folder.
 
-    Raises ArgumentError with the path of what is malformed, UsageError for results that name no problem and device.
+    Raises ArgumentError with the path of what is malformed, UsageError for results without problem and device.
     """
     if path.is_dir():
         if not (path / TABLE).is_file() or not (path / TRIALS).is_file():
-            raise UsageError(f"{path} is no folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
+            raise UsageError(f"{path} is not a folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
         path = path / TRIALS
     try:
         data = bounded_reading.content(path)
@@ -43,14 +43,14 @@ def read(path: Path) -> list[Trial]:
             raise UsageError(f"{path} is a result store: list its trials with `portatile results --store {path} --json` first")
         document = bounded_reading.json_document(data)
     except ValueError as error:
-        raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is no JSON: {error}") from None
+        raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is not JSON: {error}") from None
     try:
         if kernel_tuner.is_one(document):
-            raise UsageError("a cache of Kernel Tuner is of a kernel that no workload here computes; search it with tune --replay")
+            raise UsageError("a cache of Kernel Tuner is for a kernel that no workload here computes; search it with tune --replay")
         if t4.is_one(document):
             outcomes = t4.read(document)
             if not document.get("metadata", {}).get("portatile"):
-                raise UsageError("this T4 does not say of which problem and device it is; search it with tune --replay")
+                raise UsageError("this T4 does not say to which problem and device it belongs; search it with tune --replay")
             return _checked(outcomes, "$.results")
         if not portatile_json.is_one(document):
             raise UsageError("this holds no trials: it is neither what `portatile results --json` or `tune --json` prints, nor T4")
@@ -61,7 +61,7 @@ def read(path: Path) -> list[Trial]:
 
 
 def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[ImportedTrials]:
-    """Add the trials that the store does not hold; returns how many for each device. ``present`` are this machine's devices."""
+    """Add the trials that the store does not have; returns how many for each device. ``present`` are this machine's devices."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(device_key(trial.device), []).append(trial)
@@ -88,7 +88,7 @@ def _identity(trial: Trial) -> str:
 
 
 def _checked(trials: list[Trial], where: str) -> list[Trial]:
-    """The trials with whole problems, if each makes sense; raises ArgumentError with the place of the first that does not."""
+    """The trials with complete problems, if each is valid; raises ArgumentError with the place of the first that is not."""
     sound: dict[str, Problem] = {}
     checked = []
     for place, trial in enumerate(trials):

@@ -24,14 +24,14 @@ class OwnKernelItem(ShippedItem):
     kernel: Kernel = field(kw_only=True)
 
     def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
-        """Its entry in the table: whole numbers, vectors and structures by value are as the kernel was defined, for sizes follow them;
-        other numbers may be passed.
+        """Its entry in the table. Integers, and vectors and structures by value, are fixed as in the kernel's definition, because sizes
+        depend on them; other numbers may be passed.
 
         Raises UsageError for a kernel with images.
         """
         declared = self.kernel.arguments
         if declared.sampled or any(array.form is not None for array in declared.arrays):
-            raise UsageError("a kernel with images cannot be exported; the property text of its tuning result is its text")
+            raise UsageError("a kernel with images cannot be exported; its text is the property `text` of its tuning result")
         (launch,) = self.kernel.plan(self.problem, self.config, self.info).steps
         assert isinstance(launch, Launch)
         free = {scalar.name: scalar.value for scalar in declared.all if isinstance(scalar, Scalar) and isinstance(scalar.value, float)}
@@ -48,13 +48,13 @@ class OwnKernelItem(ShippedItem):
 
 
 def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | None = None) -> Path:
-    """Write kernels of one's own to ``folder``, which then runs them without portatile; docs/use/export.md says how. Returns the folder.
+    """Write one's own kernels to ``folder``, which then runs them without portatile; see docs/use/export.md. Returns the folder.
 
-    A ``TunedKernel`` goes with its winner for the device that it was tuned on; a ``Kernel`` with what is known to be best for
-    ``device`` (default: the best one), else its default. What was tuned with another text, definition or driver is checked before it is
-    written, as before a call; where it fails there is a warning, and the default is written. Arrays keep the shapes of the definition.
-    An older export is replaced.
-    Raises UsageError for a folder that holds something else and for kernels with images, CompileError for one that does not build.
+    A ``TunedKernel`` is exported with its winner for the device on which it was tuned; a ``Kernel`` with the best known configuration for
+    ``device`` (default: the best one), else its default. A configuration that was tuned with another text, definition or driver is checked
+    before it is written, as before a call; if it fails there is a warning, and the default is written. Arrays keep the shapes of the
+    definition. An older export is replaced. Raises UsageError for a folder that holds something else and for kernels with images,
+    CompileError for one that does not compile.
 
     Examples:
         >>> import numpy as np, portatile, tempfile
@@ -65,7 +65,7 @@ def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | Non
         ['kernels.json', 'loader.py', 'programs', 'trials.json']
     """
     if not kernels:
-        raise ArgumentError("there is nothing to export; pass kernels, or what tuning them returned")
+        raise ArgumentError("there is nothing to export; pass kernels, or the results of tuning them")
     items = [_item(kernel, device) for kernel in kernels]
     shipped = folders.write(Path(folder), items)
     if shipped.left_out:
@@ -78,7 +78,7 @@ def _item(kernel: Kernel | TunedKernel, device: str | None) -> OwnKernelItem:
         opened, best = devices.get(kernel.device.id), kernel.best
         own, problem, choice = kernel.kernel, best.problem, kernel.kernel.checked_choice(best, opened)
     elif not isinstance(kernel, Kernel):
-        raise ArgumentError(f"a {type(kernel).__name__} cannot be exported; pass a portatile.Kernel, or what tuning it returned")
+        raise ArgumentError(f"a {type(kernel).__name__} cannot be exported; pass a portatile.Kernel, or the result of tuning it")
     else:
         opened = devices.get(device)
         own, problem, choice = kernel, kernel.problem(), kernel.explain(device)

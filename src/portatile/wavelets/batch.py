@@ -41,11 +41,11 @@ def in_device_memory(psi: Any, others: tuple[Any, ...], device: str | None) -> b
     if not isinstance(psi, np.ndarray):
         return False
     chosen = devices.get(device)
-    arrays = (*(other.nbytes for other in others), *[_largest(psi)] * _FLYING)
+    arrays = (*(other.nbytes for other in others), *[_most_bytes(psi)] * _FLYING)
     return not chosen.info.unified_memory and not memory_limit.too_large(chosen, arrays)
 
 
-def _largest(psi: NDArray[Any]) -> int:
+def _most_bytes(psi: NDArray[Any]) -> int:
     """An upper bound of the bytes of an orbital and of its transform."""
     shape = psi.shape[-AXES:]
     return int(psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape)))
@@ -101,7 +101,7 @@ def for_each(
         raise ArgumentError("a batch without orbitals has no result")
     if isinstance(psi, np.ndarray):
         if in_device_memory(psi, others, device):
-            return _moved(psi, _DeviceOperation(devices.get(device), apply, batched), into)
+            return _through_device_memory(psi, _DeviceOperation(devices.get(device), apply, batched), into)
         if psi.ndim == AXES:
             return apply(psi, None)
         first = apply(psi[0], None)
@@ -137,7 +137,7 @@ class _DeviceOperation(NamedTuple):
         return _one_by_one(orbitals, self.apply) if done is None else done
 
 
-def _moved(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> NDArray[Any]:
+def _through_device_memory(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> NDArray[Any]:
     """The result for NumPy orbitals, processed in the device's memory in groups."""
     if psi.ndim == AXES:
         found: NDArray[Any] = on_device.apply(Buffer.from_numpy(psi, on_device.device), None).numpy()
@@ -146,14 +146,14 @@ def _moved(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> NDArra
     if not locked.holds(psi):
         return _by_threads(psi, on_device, into)
     if isinstance(into, PipelinePlace) and into.flow is not None:
-        return _flowing(psi, on_device, into, into.flow)
+        return _by_pipeline(psi, on_device, into, into.flow)
     with DevicePipeline(on_device.device, group_size(on_device.device, psi)) as flow:
-        whole = _flowing(psi, on_device, into, flow)
+        whole = _by_pipeline(psi, on_device, into, flow)
         flow.end().wait()
     return whole
 
 
-def _flowing(psi: NDArray[Any], on_device: _DeviceOperation, into: Into, flow: DevicePipeline) -> NDArray[Any]:
+def _by_pipeline(psi: NDArray[Any], on_device: _DeviceOperation, into: Into, flow: DevicePipeline) -> NDArray[Any]:
     """The result for page-locked orbitals by a pipeline; it is complete after ``flow.end()``."""
     whole: NDArray[Any] | None = None
     count = psi.shape[0]
@@ -213,7 +213,7 @@ def _by_threads(psi: NDArray[Any], on_device: _DeviceOperation, into: Into) -> N
                         places.get_nowait()
                 raise
 
-    _at_once(work, min(_thread_count(device, psi, group), -(-count // group)))
+    _in_threads(work, min(_thread_count(device, psi, group), -(-count // group)))
     assert whole is not None
     return whole
 
@@ -225,7 +225,7 @@ def group_size(device: Device, psi: NDArray[Any], beside: int = 1) -> int:
     """
     together = _TOGETHER * beside if locked.holds(psi) else _STAGED
     count = max(min(together // max(psi[0].nbytes, 1), psi.shape[0] * beside // _AT_ONCE), 1)
-    while count > 1 and memory_limit.too_large(device, (count * _largest(psi),) * (_ARRAYS * 2)):
+    while count > 1 and memory_limit.too_large(device, (count * _most_bytes(psi),) * (_ARRAYS * 2)):
         count //= 2
     return int(count)
 
@@ -235,12 +235,12 @@ def _thread_count(device: Device, psi: NDArray[Any], group: int) -> int:
     if group * psi[0].nbytes < _SMALL:
         return 1
     count = min(threads(), _AT_ONCE if staging.worthwhile(device, psi[:group]) else 2)
-    while count > 2 and memory_limit.too_large(device, (group * _largest(psi),) * (_ARRAYS * count)):
+    while count > 2 and memory_limit.too_large(device, (group * _most_bytes(psi),) * (_ARRAYS * count)):
         count -= 1
     return count
 
 
-def _at_once(work: Callable[[], None], count: int) -> None:
+def _in_threads(work: Callable[[], None], count: int) -> None:
     """Run ``work`` in ``count`` threads, including this one; an exception of one of them is raised when all have ended."""
     if count == 1:
         work()

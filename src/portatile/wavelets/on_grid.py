@@ -84,7 +84,7 @@ def _plan_times(there: Filtering, back: Filtering, check: Check, call: RoutineCa
     """The request for orbitals times a field; no result if no single plan can compute it."""
     given, potential = call.arrays
     psi, field = Buffer.wrap(given), Buffer.wrap(potential)
-    if _elsewhere(psi, call):
+    if _names_other_device(psi, call):
         return Planned(None, ())
     check(psi, field)
     orbitals = _orbitals(psi, there)
@@ -95,7 +95,7 @@ def _plan_times(there: Filtering, back: Filtering, check: Check, call: RoutineCa
     engine = engine_of(psi.device)
     key = _OnGrid(orbitals, back.along("back"), matrices.beginning(field), matrices.beginning(out))
     with engine.lock:
-        found = assembled(engine, key, partial(_times, engine, key), result, _named("apply_potential", psi))
+        found = assembled(engine, key, partial(_times, engine, key), result, _described("apply_potential", psi))
     operands = {"psi": psi, "there": _weights(psi, there, result), "back": _weights(psi, back, result), "field": field, "out": out}
     scalars = dict(zip(_SCALAR, call.factors, strict=True))
     return Planned(result, [_request(BoundProblem(engine, found, tuple(operands)), operands, result, scalars)])
@@ -105,7 +105,7 @@ def _plan_squares(there: Filtering, call: RoutineCall) -> Planned:
     """The request for the sum of the orbitals' squares; no result if no single plan can compute it."""
     (given,), occupation = call.arrays, call.options[0]
     psi = Buffer.wrap(given)
-    if _elsewhere(psi, call):
+    if _names_other_device(psi, call):
         return Planned(None, ())
     check_orbitals(psi, AXES)
     orbitals = _orbitals(psi, there)
@@ -116,18 +116,18 @@ def _plan_squares(there: Filtering, call: RoutineCall) -> Planned:
     engine = engine_of(psi.device)
     key = _OnGrid(orbitals, (), ELSEWHERE, matrices.beginning(out))
     with engine.lock:
-        found = assembled(engine, key, partial(_squared, engine, key), result, _named("density", psi))
+        found = assembled(engine, key, partial(_squared, engine, key), result, _described("density", psi))
     operands = {"psi": psi, "there": _weights(psi, there, result), "out": out}
     scalars = {f"occupation{at}": number for at, number in enumerate(occupation)}
     return Planned(result, [_request(BoundProblem(engine, found, tuple(operands)), operands, result, scalars)])
 
 
-def _elsewhere(psi: Buffer, call: RoutineCall) -> bool:
+def _names_other_device(psi: Buffer, call: RoutineCall) -> bool:
     """Whether a call names another device than that of its orbitals."""
     return call.device is not None and devices.get(cast(str, call.device)) is not psi.device
 
 
-def _named(what: str, psi: Buffer) -> str:
+def _described(what: str, psi: Buffer) -> str:
     """A call, for a message."""
     return f"{what} of orbitals of shape {psi.shape}"
 

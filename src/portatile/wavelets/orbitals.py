@@ -43,7 +43,7 @@ def apply_potential(
     if device is not None and batch.one_device(device) is None:
         return _potential_shared(psi, potential, boundary, device)
     device = batch.one_device(device)
-    there, back = _there_and_back(kinds(boundary))
+    there, back = _filter_and_transpose(kinds(boundary))
 
     def check(x: Any, v: Any) -> None:
         _check_potential(x, v, boundary)
@@ -204,7 +204,7 @@ def kinetic(
 
         return cast(Array, over_devices(given, device, part, "orbitals kinetic"))
     device = batch.one_device(device)
-    filters = _second_derivatives(_steps(spacing, len(along)))
+    filters = _second_derivatives(_spacings(spacing, len(along)))
     if others or isinstance(psi, Buffer):
         done = axis_sums.by_one_call(psi, filters, KINETIC.lower, along, device)
         if done is not None:
@@ -234,7 +234,7 @@ def _kinetic_boundaries(psi: Any, others: bool, boundary: Boundary | Sequence[Bo
     return along
 
 
-def _steps(spacing: Any, axes: int) -> tuple[float, ...]:
+def _spacings(spacing: Any, axes: int) -> tuple[float, ...]:
     """The spacing along each axis; raises ArgumentError unless it is one positive number or one for each."""
     single = isinstance(spacing, (int, float)) or getattr(spacing, "ndim", 1) == 0
     try:
@@ -260,7 +260,7 @@ def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:
 
 
 @lru_cache(maxsize=64)
-def _there_and_back(along: tuple[str, ...]) -> tuple[on_grid.Filtering, on_grid.Filtering]:
+def _filter_and_transpose(along: tuple[str, ...]) -> tuple[on_grid.Filtering, on_grid.Filtering]:
     """The magic filter with these boundaries, and its transpose, which removes the points that it added."""
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in along)
     return _filtering(MAGICFILTER, along), _filtering(MAGICFILTER.transposed, back)

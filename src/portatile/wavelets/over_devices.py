@@ -75,31 +75,31 @@ def over_devices(psi: Any, device: Selector | None, compute: Compute, what: str,
     named = devices.several(device)
     if len(named) == 1 or psi.ndim <= AXES or psi.shape[0] < len(named):
         return moved_back(compute(slice(None), named[0].info.id, locked.empty), psi)
-    asked = _asked(psi, named, what)
+    shared_batch = _shared_batch(psi, named, what)
     if alone is not None and not alone.left:
         alone.left = -1
-        tries.once_more(tries.key_of(asked.devices[0], asked.task.problem, asked.task.all))
-        asked = _asked(psi, named, what)
-    if asked.prediction.decided and asked.task.places[asked.prediction.quickest] != forecast.REMOTE:
+        tries.once_more(tries.key_of(shared_batch.devices[0], shared_batch.task.problem, shared_batch.task.all))
+        shared_batch = _shared_batch(psi, named, what)
+    if shared_batch.prediction.decided and shared_batch.task.places[shared_batch.prediction.quickest] != forecast.REMOTE:
         if len(_settled) >= _MOST:
             _settled.clear()
         calls = _CALLS if alone is None else alone.calls * _LATER
-        _settled[kind] = _Settled(asked.prediction.quickest, calls, calls)
-        keep(named, asked.by_one(asked.prediction.alone[asked.prediction.quickest].seconds, True))
-        return compute(slice(None), asked.prediction.quickest, locked.empty)
+        _settled[kind] = _Settled(shared_batch.prediction.quickest, calls, calls)
+        keep(named, shared_batch.by_one(shared_batch.prediction.alone[shared_batch.prediction.quickest].seconds, True))
+        return compute(slice(None), shared_batch.prediction.quickest, locked.empty)
     if isinstance(psi, Buffer):
         psi.device.default_queue().finish()
-    if not asked.prediction.quickest:
-        return _shared(psi, asked, compute, add)
+    if not shared_batch.prediction.quickest:
+        return _shared(psi, shared_batch, compute, add)
     began = time.perf_counter()
-    found = moved_back(compute(slice(None), asked.prediction.quickest, locked.empty), psi)
+    found = moved_back(compute(slice(None), shared_batch.prediction.quickest, locked.empty), psi)
     seconds = time.perf_counter() - began
-    forecast.learn_alone(next(one for one in named if one.info.id == asked.prediction.quickest), asked.task, seconds)
-    keep(named, asked.by_one(seconds))
+    forecast.learn_alone(next(one for one in named if one.info.id == shared_batch.prediction.quickest), shared_batch.task, seconds)
+    keep(named, shared_batch.by_one(seconds))
     return found
 
 
-class _Asked(NamedTuple):
+class _SharedBatch(NamedTuple):
     """A batch that several devices may share: the devices that were ``named``, those that take part, and the forecast."""
 
     named: Sequence[Device]
@@ -119,30 +119,30 @@ class _Asked(NamedTuple):
         return Split(self.task.problem, "", seconds, (share,), self.prediction.why, expected, forecast=self.prediction)
 
 
-def _asked(psi: Any, named: Sequence[Device], what: str) -> _Asked:
+def _shared_batch(psi: Any, named: Sequence[Device], what: str) -> _SharedBatch:
     """The devices that should take part, and the forecast of their time."""
     problem, own = batches.problem(what, psi.shape, psi.dtype.name), psi.device if isinstance(psi, Buffer) else None
     in_place = own is None and locked.holds(psi)
     participants, left_out = forecast.worthwhile(named, batches.task(problem, named, own, in_place))
     task = batches.task(problem, participants, own, in_place)
-    return _Asked(named, participants, task, forecast.of(participants, task), left_out)
+    return _SharedBatch(named, participants, task, forecast.of(participants, task), left_out)
 
 
-def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
+def _shared(psi: Any, shared_batch: _SharedBatch, compute: Compute, add: bool) -> Any:
     """The result, computed by all devices that take part."""
-    began, result, task = time.perf_counter(), _Result(psi, add), asked.task
-    by_id = {one.info.id: one for one in asked.devices}
+    began, result, task = time.perf_counter(), _Result(psi, add), shared_batch.task
+    by_id = {one.info.id: one for one in shared_batch.devices}
     shares = tuple(Share(name) for name in by_id)
-    step = task.work / asked.orbitals
-    known = {name: task.work / one.seconds / step for name, one in asked.prediction.alone.items()}
-    pieces = Pieces(asked.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
-    engines = [engine_of(one) for one in asked.devices]
+    step = task.work / shared_batch.orbitals
+    known = {name: task.work / one.seconds / step for name, one in shared_batch.prediction.alone.items()}
+    pieces = Pieces(shared_batch.orbitals, 1, {name: known.get(name, 0.0) for name in by_id})
+    engines = [engine_of(one) for one in shared_batch.devices]
     made = [engine.making for engine in engines]
     kind = task.problem.key
-    if not add and result.begin(_results.get(kind)) and not any(one.info.unified_memory for one in asked.devices):
-        _by_one_thread(psi, asked, shares, pieces, _Work(compute, result))
+    if not add and result.begin(_results.get(kind)) and not any(one.info.unified_memory for one in shared_batch.devices):
+        _by_one_thread(psi, shared_batch, shares, pieces, _Work(compute, result))
     else:
-        _by_threads(psi, asked, shares, pieces, _Work(compute, result))
+        _by_threads(psi, shared_batch, shares, pieces, _Work(compute, result))
     whole = result.whole()
     seconds = time.perf_counter() - began
     if isinstance(whole, np.ndarray) and not add:
@@ -153,10 +153,13 @@ def _shared(psi: Any, asked: _Asked, compute: Compute, add: bool) -> Any:
     shown = {share.device: warm[share.device] * step for share in shares if share.pieces and share.device in warm and not share.failure}
     if not any(share.failure for share in shares):
         making = max(engine.making - before for engine, before in zip(engines, made, strict=True))
-        forecast.learn_together(asked.devices, task, seconds, shown, about_in_time(asked.orbitals, 1, pieces.rates), making)
-    far = sum(share.steps for share in shares if not by_id[share.device].info.unified_memory) / asked.orbitals
+        forecast.learn_together(shared_batch.devices, task, seconds, shown, about_in_time(shared_batch.orbitals, 1, pieces.rates), making)
+    far = sum(share.steps for share in shares if not by_id[share.device].info.unified_memory) / shared_batch.orbitals
     crossed = round(far * (psi.nbytes + (0 if add else whole.nbytes))) if isinstance(psi, np.ndarray) else 0
-    keep(asked.named, Split(task.problem, batches.ORBITALS, seconds, shares, asked.left_out, forecast=asked.prediction, crossed=crossed))
+    keep(
+        shared_batch.named,
+        Split(task.problem, batches.ORBITALS, seconds, shares, shared_batch.left_out, forecast=shared_batch.prediction, crossed=crossed),
+    )
     return whole
 
 
@@ -167,26 +170,26 @@ class _Work(NamedTuple):
     result: _Result
 
 
-def _by_threads(psi: Any, asked: _Asked, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
+def _by_threads(psi: Any, shared_batch: _SharedBatch, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
     """Compute all pieces, each device in its own thread."""
-    by_id = {one.info.id: one for one in asked.devices}
+    by_id = {one.info.id: one for one in shared_batch.devices}
 
     def run(share: Share, pieces: Pieces) -> None:
         device = by_id[share.device]
         flows = not work.result.add and isinstance(psi, np.ndarray) and locked.holds(psi) and not device.info.unified_memory
         with DevicePipeline(device, group_size(device, psi, len(by_id))) if flows else nullcontext() as flow:
-            _Member(device, asked, share, work, flow).run(pieces)
+            _Member(device, shared_batch, share, work, flow).run(pieces)
 
-    copying = [psi.device, *asked.devices] if isinstance(psi, Buffer) else []
+    copying = [psi.device, *shared_batch.devices] if isinstance(psi, Buffer) else []
     together([Part(share, partial(run, share)) for share in shares], pieces, copying)
 
 
-def _by_one_thread(psi: NDArray[Any], asked: _Asked, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
+def _by_one_thread(psi: NDArray[Any], shared_batch: _SharedBatch, shares: Sequence[Share], pieces: Pieces, work: _Work) -> None:
     """Compute all pieces of page-locked orbitals from one thread, which never blocks on a transfer."""
     with ExitStack() as stack:
         members = [
-            _PieceWorker(device, asked, share, work, group_size(device, psi, len(shares)), stack.enter_context(ExitStack()))
-            for device, share in zip(asked.devices, shares, strict=True)
+            _PieceWorker(device, shared_batch, share, work, group_size(device, psi, len(shares)), stack.enter_context(ExitStack()))
+            for device, share in zip(shared_batch.devices, shares, strict=True)
         ]
         in_turn(members, pieces)
 
@@ -194,9 +197,9 @@ def _by_one_thread(psi: NDArray[Any], asked: _Asked, shares: Sequence[Share], pi
 class _Member:
     """The work of one device: one piece after another, or two at a time if it has a pipeline."""
 
-    def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, flow: DevicePipeline | None) -> None:
+    def __init__(self, device: Device, shared_batch: _SharedBatch, share: Share, work: _Work, flow: DevicePipeline | None) -> None:
         self.share = share
-        self._device, self._task, self._most, self._work, self._flow = device, asked.task, asked.orbitals, work, flow
+        self._device, self._task, self._most, self._work, self._flow = device, shared_batch.task, shared_batch.orbitals, work, flow
         self._under_way: deque[tuple[int, int]] = deque()
         self._ends: deque[Event | None] = deque()
         self._since = 0.0
@@ -252,8 +255,8 @@ class _PieceWorker(_Member):
     ``group``: orbitals of a group, at most; ``ending`` finishes and closes the pipeline.
     """
 
-    def __init__(self, device: Device, asked: _Asked, share: Share, work: _Work, group: int, ending: ExitStack) -> None:
-        super().__init__(device, asked, share, work, None)
+    def __init__(self, device: Device, shared_batch: _SharedBatch, share: Share, work: _Work, group: int, ending: ExitStack) -> None:
+        super().__init__(device, shared_batch, share, work, None)
         self._group, self._ending = group, ending
 
     @property

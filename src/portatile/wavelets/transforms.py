@@ -60,7 +60,7 @@ def magicfilter3d(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return cast(Array, _one_or_each(array, SeparableFilter.of(axes.filters(chosen.row), chosen.lower, "single", boundary), out, device))
+    return cast(Array, _filter_each(array, SeparableFilter.of(axes.filters(chosen.row), chosen.lower, "single", boundary), out, device))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
@@ -75,7 +75,7 @@ def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = 
         >>> bool(np.allclose(analysis(np.ones((8, 1)))[:, 0], [2**0.5] * 4 + [0] * 4))
         True
     """
-    _even(psi, 1)
+    _check_even(psi, 1)
     return filter_bank1d(psi, ANALYSIS, lower=SCALING.lower, bank="analysis", boundary=boundary, transposed=transposed, device=device)
 
 
@@ -93,7 +93,7 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
         >>> bool(np.allclose(synthesis(analysis(x)), x))
         True
     """
-    _even(psi, 1)
+    _check_even(psi, 1)
     kind = kind_of(boundary)
     if kind == "zero":
         raise ArgumentError(f"boundary={boundary!r} is not one of {_INVERTIBLE}")
@@ -122,8 +122,8 @@ def analysis3d(
         (22, 6, 4)
     """
     along = _invertible(boundary)
-    _even(array, AXES)
-    return cast(Array, _one_or_each(array, SeparableFilter.of(ANALYSIS, SCALING.lower, "analysis", along), out, device))
+    _check_even(array, AXES)
+    return cast(Array, _filter_each(array, SeparableFilter.of(ANALYSIS, SCALING.lower, "analysis", along), out, device))
 
 
 def synthesis3d(
@@ -142,14 +142,14 @@ def synthesis3d(
         True
     """
     along = _invertible(boundary)
-    _even(array, AXES)
+    _check_even(array, AXES)
     banks = [SYNTHESIS if kind == "periodic" else FREE_SYNTHESIS for kind in along]
     lowers = [SYNTHESIS_LOWER if kind == "periodic" else 0 for kind in along]
-    return cast(Array, _one_or_each(array, SeparableFilter.of(banks, lowers, "synthesis", along), out, device))
+    return cast(Array, _filter_each(array, SeparableFilter.of(banks, lowers, "synthesis", along), out, device))
 
 
 @taken
-def _one_or_each(array: Any, separable_filter: SeparableFilter, out: Any, device: Selector | None, into: Into = locked.empty) -> Any:
+def _filter_each(array: Any, separable_filter: SeparableFilter, out: Any, device: Selector | None, into: Into = locked.empty) -> Any:
     """The passes of ``convolve.passes3d`` over a three-dimensional array, or over each orbital of a batch."""
     if getattr(array, "ndim", AXES) != AXES + 1:
         return convolve.passes3d(array, separable_filter, device, out)
@@ -157,10 +157,10 @@ def _one_or_each(array: Any, separable_filter: SeparableFilter, out: Any, device
         raise ArgumentError("out is for the result of one three-dimensional array, not of a batch")
     if device is not None and one_device(device) is None:
         if foreign.is_foreign(array):
-            return foreign.through(lambda there: _one_or_each(there, separable_filter, None, device), array)
+            return foreign.through(lambda there: _filter_each(there, separable_filter, None, device), array)
 
         def part(orbitals: slice, on: str, into: Into) -> Any:
-            return _one_or_each(moved_to(selected(array, orbitals), on), separable_filter, None, on, into)
+            return _filter_each(moved_to(selected(array, orbitals), on), separable_filter, None, on, into)
 
         return over_devices(array, device, part, f"orbitals by {separable_filter.bank} filters")
     device = one_device(device)
@@ -187,7 +187,7 @@ def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:
     return found
 
 
-def _even(array: Array, axes: int) -> None:
+def _check_even(array: Array, axes: int) -> None:
     """Raise ArgumentError if an axis that is transformed, the first or the last three, has an odd number of points."""
     shape = tuple(getattr(array, "shape", ()))
     odd = [n for n in (shape[-axes:] if axes > 1 else shape[:1]) if n % 2]

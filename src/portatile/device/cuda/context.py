@@ -125,9 +125,9 @@ class CudaContext(Device):
     def await_allocations(self) -> None:
         """Block until all memory that was allocated so far is ready; allowed while a stream is being captured."""
         if self._pool is not None:
-            self._await(self._stream)
+            self._synchronize(self._stream)
 
-    def _await(self, stream: Any) -> None:
+    def _synchronize(self, stream: Any) -> None:
         with self.relaxed():
             call(driver.cuStreamSynchronize, stream)
 
@@ -140,7 +140,7 @@ class CudaContext(Device):
             return
         default: Any = self.default_queue()
         if queue.capturing:
-            self._await(default.stream)
+            self._synchronize(default.stream)
         else:
             with self._lock, self.current():
                 call(driver.cuEventRecord, self._fence_event, default.stream)

@@ -39,7 +39,7 @@ class CapturedMemory:
                 self._capture, self._blocks = int(number), {}
             block = self._blocks.get((place, zeroed))
             if block is None or block.nbytes < nbytes:
-                block = self._blocks[place, zeroed] = self._kept(graph, nbytes)
+                block = self._blocks[place, zeroed] = self._memory_of_graph(graph, nbytes)
                 queue = self._device.default_queue()
                 if zeroed:
                     queue.fill(block, bytes(4), 0, nbytes)
@@ -51,7 +51,7 @@ class CapturedMemory:
         """Have the next call return new memory, after a capture was invalidated."""
         self._capture = -1
 
-    def _kept(self, graph: Any, nbytes: int) -> CudaMemory:
+    def _memory_of_graph(self, graph: Any, nbytes: int) -> CudaMemory:
         """New memory that the graph keeps alive."""
         sweep(self._device)
         memory = self._device.allocate(nbytes)

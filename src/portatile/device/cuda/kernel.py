@@ -68,13 +68,13 @@ def parameter_block(formats: Sequence[str], order: Sequence[int]) -> tuple[struc
     block = ctypes.create_string_buffer(packing.size + 1)
     offsets, ahead = {}, ""
     for i in order:
-        offsets[i] = struct.calcsize(ahead + _first(formats[i])) - struct.calcsize(_first(formats[i]))
+        offsets[i] = struct.calcsize(ahead + _first_member(formats[i])) - struct.calcsize(_first_member(formats[i]))
         ahead += formats[i]
     base = ctypes.addressof(block)
     return packing, block, (ctypes.c_void_p * max(len(order), 1))(*(base + offsets[i] for i in range(len(order))))
 
 
-def _first(piece: str) -> str:
+def _first_member(piece: str) -> str:
     """The format of a parameter's first member, whose alignment decides where the parameter begins; a structure counts as one member."""
     return piece if piece[0].isdigit() else piece[0]
 

@@ -350,9 +350,9 @@ def _pitched(memory: CudaMemory) -> bool:
 
 
 def _copy_of_rows(memory: Memory, array: NDArray[Any], offset: int) -> Any:
-    """A pitched copy between a matrix on the host, whose rows lie apart, and memory; the ends are left open."""
+    """A pitched copy between device memory and a host matrix with gaps between its rows; the caller fills in both ends."""
     if array.ndim != 2 or array.strides[1] != array.itemsize or array.strides[0] < array.shape[1] * array.itemsize:
-        raise ArgumentError(f"an array of shape {array.shape} and strides {array.strides} is no matrix of contiguous rows")
+        raise ArgumentError(f"an array of shape {array.shape} and strides {array.strides} is not a matrix with contiguous rows")
     check_fits(memory, offset, array.nbytes)
     copy = driver.CUDA_MEMCPY2D()
     copy.WidthInBytes, copy.Height = array.shape[1] * array.itemsize, array.shape[0]

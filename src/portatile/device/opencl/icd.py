@@ -97,7 +97,7 @@ def vendors(machine: Installation | None = None) -> Iterator[list[Finding]]:
     if own:
         yield [
             Finding("ok", "OpenCL registration", f"OCL_ICD_VENDORS={own} is honoured; nothing is added to it"),
-            *_own(Path(own), machine),
+            *_user_setting(Path(own), machine),
         ]
         return
     known = registered(machine.vendors)
@@ -114,7 +114,7 @@ def vendors(machine: Installation | None = None) -> Iterator[list[Finding]]:
         del os.environ["OCL_ICD_VENDORS"]
 
 
-def _own(folder: Path, machine: Installation) -> list[Finding]:
+def _user_setting(folder: Path, machine: Installation) -> list[Finding]:
     if folder.exists():
         return [machine.describe(entry) for entry in registered(folder)]
     remedy = "unset OCL_ICD_VENDORS, or set it to a folder of .icd files or to one OpenCL library"

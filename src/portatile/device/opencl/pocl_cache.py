@@ -53,10 +53,10 @@ def prepare() -> None:
     except OSError:
         return
     settings.choose_pocl_cache(folder)
-    at_exit.append(lambda: _leave(folder, own_folder))
+    at_exit.append(lambda: _list_files(folder, own_folder))
 
 
-def _leave(folder: Path, own_folder: Path) -> None:
+def _list_files(folder: Path, own_folder: Path) -> None:
     """List the files of this process, which ends normally."""
     if own_folder.name == str(os.getpid()):
         with contextlib.suppress(OSError):
@@ -87,7 +87,7 @@ def remove_damaged(folder: Path, crashed: bool = False) -> int:
         files, known = _Files(), listed.get(program, {})
         used[program] = _collect(f"{folder}/{program}", "", files), sum(size for size, _ in files.values())
         if files == known or all(
-            known.get(name) == state or (name not in known and not crashed and _whole(folder / program / name))
+            known.get(name) == state or (name not in known and not crashed and _is_complete(folder / program / name))
             for name, state in files.items()
         ):
             sound[program] = files
@@ -156,7 +156,7 @@ def _collect(place: str, below: str, files: _Files) -> float:
     return used
 
 
-def _whole(path: Path) -> bool:
+def _is_complete(path: Path) -> bool:
     """Whether an unlisted file is complete: bitcode has its magic number, an ELF file its whole section header table."""
     try:
         with path.open("rb") as file:

@@ -90,10 +90,10 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
     """
     folder = settings.drivers_folder()
     outcomes, key = Cache(folder, _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
-    if (known := _kept(outcomes, key)) is not None:
+    if (known := _cached_results(outcomes, key)) is not None:
         return known
-    with _alone(folder):
-        if (known := _kept(outcomes, key)) is not None:
+    with _one_process_at_a_time(folder):
+        if (known := _cached_results(outcomes, key)) is not None:
             return known
         delays.notice(f"finding out what {handle.platform.name} compiles here; this takes some seconds, once")
         try:
@@ -104,7 +104,7 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
     return survived
 
 
-def _kept(outcomes: Cache, key: str) -> frozenset[str] | None:
+def _cached_results(outcomes: Cache, key: str) -> frozenset[str] | None:
     """The results of an earlier process; None if there are none, or they are in another version's format."""
     raw = outcomes.get(key)
     if raw is None:
@@ -116,7 +116,7 @@ def _kept(outcomes: Cache, key: str) -> frozenset[str] | None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _one_process_at_a_time(folder: Path) -> Iterator[None]:
     """Let one process at a time probe a driver; others wait and find its results. Where files cannot be locked, each process probes."""
     with ExitStack() as opened:
         with suppress(OSError):
@@ -171,7 +171,7 @@ def _probed(platform: int, device: int, names: Sequence[str]) -> frozenset[str]:
     return frozenset(survived)
 
 
-def _answers(platform: int, device: int, names: Sequence[str]) -> None:
+def _run_child(platform: int, device: int, names: Sequence[str]) -> None:
     """The child process: try each probe and report its outcome at once."""
     with icd.vendors():
         handle = cl.get_platforms()[platform].get_devices()[device]
@@ -201,4 +201,4 @@ def _runs(context: Any, probe: Probe, head: str) -> bool:
 
 if __name__ == "__main__":
     processes.end_with_parent()
-    _answers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    _run_child(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

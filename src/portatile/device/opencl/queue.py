@@ -40,7 +40,7 @@ class ClQueue(Queue):
         try:
             self.cl_queue = cl.CommandQueue(device.context, device.cl_device, properties)
         except cl.Error as error:
-            raise failure(error, f"{self.device.info.id} cannot create such a queue") from None
+            raise failure(error, f"{device.info.id} cannot create such a queue") from None
         self._events = profiling or out_of_order
         self._enqueue = cl.enqueue_nd_range_kernel
         self.bare = bare(cl) if device.nvidia and not self._events else None

@@ -44,12 +44,12 @@ class Routine(NamedTuple):
     @property
     def alpha(self) -> Callable[[complex], Any]:
         """Converts alpha to the C argument."""
-        return _scalars(self.dtype, self.real[0])
+        return _scalar_converter(self.dtype, self.real[0])
 
     @property
     def beta(self) -> Callable[[complex], Any]:
         """Converts beta to the C argument."""
-        return _scalars(self.dtype, self.real[1])
+        return _scalar_converter(self.dtype, self.real[1])
 
 
 def numbers(**letters: str) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ def routine(name: str, dtype: np.dtype[Any]) -> Routine | None:
     return None
 
 
-def _scalars(dtype: np.dtype[Any], real: bool) -> Callable[[complex], Any]:
+def _scalar_converter(dtype: np.dtype[Any], real: bool) -> Callable[[complex], Any]:
     """A converter of scalar factors to C arguments; complex ones are passed by address. Recent results are cached."""
     kind: Any = _REAL[dtype.itemsize if dtype.kind != "c" else dtype.itemsize // 2]
     if real or dtype.kind != "c":

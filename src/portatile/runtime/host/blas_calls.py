@@ -65,7 +65,7 @@ def _read(array: _Array, by_rows: bool, transposable: bool, conjugated: bool = F
     return _BlasOperand(max(1, array.shape[by_rows]), False, partial(copy, order="C" if by_rows else "F"))
 
 
-class _Described(NamedTuple):
+class _CallLayout(NamedTuple):
     """The part of a BLAS call that follows from the layout of its arrays: option letters, sizes, and how each operand is read."""
 
     letters: Mapping[str, str]
@@ -73,25 +73,25 @@ class _Described(NamedTuple):
     read: tuple[_BlasOperand, ...]
 
 
-def _triangular(arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: bool, shape: tuple[int, ...]) -> _Described:
+def _triangular(arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: bool, shape: tuple[int, ...]) -> _CallLayout:
     a, (side, uplo, trans, diag, _) = arrays[0], options
     if a.dtype.kind != "c" and trans == "C":
         trans = "T"
     read = _read(a, by_rows, trans != "C")
     if read.transposed:
         uplo, trans = OTHER[uplo], _OTHER_TRANS[trans]
-    return _Described({"side": side, "uplo": uplo, "trans": trans, "diag": diag}, shape, (read,))
+    return _CallLayout({"side": side, "uplo": uplo, "trans": trans, "diag": diag}, shape, (read,))
 
 
-def _symmetric(arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: bool, shape: tuple[int, ...]) -> _Described:
+def _symmetric(arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: bool, shape: tuple[int, ...]) -> _CallLayout:
     (a, b, *_), (side, uplo, mirror, _) = arrays, options
     read = _read(a, by_rows, mirror == "T" or a.dtype.kind != "c")
     if read.transposed:
         uplo = OTHER[uplo]
-    return _Described({"side": side, "uplo": uplo}, shape, (read, _read(b, by_rows, False)))
+    return _CallLayout({"side": side, "uplo": uplo}, shape, (read, _read(b, by_rows, False)))
 
 
-def _update(count: int, arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: bool, shape: tuple[int, ...]) -> _Described:
+def _update(count: int, arrays: Sequence[_Array], options: tuple[Any, ...], by_rows: bool, shape: tuple[int, ...]) -> _CallLayout:
     factors, (uplo, trans, mirror, _) = arrays[:count], options
     k = factors[0].shape[trans == "N"]
     conjugated = False
@@ -104,10 +104,10 @@ def _update(count: int, arrays: Sequence[_Array], options: tuple[Any, ...], by_r
         read = [_read(factor, by_rows, False, conjugated) for factor in factors]
     if read[0].transposed:
         trans = _OTHER_TRANS[trans]
-    return _Described({"uplo": uplo, "trans": trans}, (shape[0], k), tuple(read))
+    return _CallLayout({"uplo": uplo, "trans": trans}, (shape[0], k), tuple(read))
 
 
-_DESCRIBED: Mapping[str, Callable[..., _Described]] = {
+_DESCRIBED: Mapping[str, Callable[..., _CallLayout]] = {
     **dict.fromkeys(_TRIANGULAR, _triangular),
     "symm": _symmetric,
     **{name: partial(_update, count) for name, count in UPDATES.items()},
@@ -148,10 +148,14 @@ def prepared(
     workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
 ) -> Compute:
     """A function that computes calls of arrays with this layout, where the same factors are 0. ``fresh``: ``result`` is a new array."""
-    begin = _beginning(workload, arrays, factors, options, result, fresh)
+    begin = _initialiser(workload, arrays, factors, options, result, fresh)
     if factors[0] == 0:
         return begin
-    if workload in _TRIANGULAR and result.shape[options[0] == "L"] == 1 and (of_vector := _of_vector(workload, arrays[0], options, result)):
+    if (
+        workload in _TRIANGULAR
+        and result.shape[options[0] == "L"] == 1
+        and (of_vector := _vector_call(workload, arrays[0], options, result))
+    ):
         return lambda arrays, factors: of_vector(begin, arrays, factors)
     function, first, (alpha, *betas), read, leading, in_place = _blas_call(workload, arrays, options, result)
     places = tuple((at, *how) for at, how in enumerate(read))
@@ -180,10 +184,10 @@ def prepared_stack(
     workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
 ) -> Compute | None:
     """As ``prepared`` for stacks, one BLAS call per matrix; None where matrices are not evenly spaced or BLAS would need copies."""
-    steps = [_step(array, result.shape[:-2]) for array in (*arrays, result)]
+    steps = [_matrix_step(array, result.shape[:-2]) for array in (*arrays, result)]
     if factors[0] == 0 or None in steps:
         return None
-    begin = _beginning(workload, arrays, factors, options, result, fresh)
+    begin = _initialiser(workload, arrays, factors, options, result, fresh)
     matrices = [array[(0,) * (array.ndim - 2)] for array in (*arrays, result)]
     function, first, (alpha, *betas), read, leading, in_place = _blas_call(workload, matrices[:-1], options, matrices[-1])
     if not in_place or any(copy is not None for _, copy in read):
@@ -204,7 +208,7 @@ def prepared_stack(
     return compute
 
 
-def _step(array: _Array, batch: tuple[int, ...]) -> int | None:
+def _matrix_step(array: _Array, batch: tuple[int, ...]) -> int | None:
     """Bytes from one matrix of a stack to the next, 0 for a single matrix in place of a stack; None where the spacing varies."""
     if array.ndim == 2:
         return 0
@@ -223,7 +227,7 @@ def _pointers(array: _Array, step: int | None, number: int) -> Iterable[c_void_p
     return map(c_void_p, range(place, place + number * step, step))
 
 
-def _of_vector(workload: str, a: _Array, options: tuple[Any, ...], result: _Array) -> Callable[..., None] | None:
+def _vector_call(workload: str, a: _Array, options: tuple[Any, ...], result: _Array) -> Callable[..., None] | None:
     """A function that solves for, or multiplies, a single column (side L) or row; None where BLAS would need copies of the operands.
 
     The routines for matrices copy the triangle first, which takes longer than the computation on a single vector.
@@ -248,7 +252,7 @@ def _of_vector(workload: str, a: _Array, options: tuple[Any, ...], result: _Arra
     return compute
 
 
-def _beginning(
+def _initialiser(
     workload: str, arrays: Sequence[Any], factors: tuple[Any, ...], options: tuple[Any, ...], result: _Array, fresh: bool
 ) -> Compute:
     """A function that initialises the output: with the values that BLAS reads from it, or, where alpha is 0, with the final result."""
@@ -261,11 +265,11 @@ def _beginning(
     same = count is not None and result is arrays[at]
     if workload not in UPDATES:
         if factors[0] == 0:
-            return partial(_scaled_c, count, None, False)
+            return partial(_write_scaled_c, count, None, False)
         return _nothing if same or count is None else lambda arrays, factors: np.copyto(arrays[-1], arrays[at])
     triangle = _mask(result.shape[-1], options[0])
     if factors[0] == 0:
-        return partial(_scaled_c, count, triangle, options[2] == "C", fresh=fresh)
+        return partial(_write_scaled_c, count, triangle, options[2] == "C", fresh=fresh)
     if same or (count is None and not fresh):
         return _nothing
     if count is None:
@@ -277,7 +281,7 @@ def _nothing(arrays: Sequence[Any], factors: tuple[Any, ...]) -> None:
     """Initialise nothing: the output already holds the right values, or none of them is read."""
 
 
-def _scaled_c(
+def _write_scaled_c(
     at: int | None, triangle: _Array | None, real_diagonal: bool, arrays: Sequence[Any], factors: tuple[Any, ...], fresh: bool = False
 ) -> None:
     """Write ``beta c`` into a triangle of the output, or into all of it; ``at`` is the position of ``c``, None where beta is 0."""

@@ -124,7 +124,7 @@ class RacedCall:
             lambda: self._recorded.repeat(library, arrays, factors, out, list(places)),
             lambda: self._on_host.computed(arrays, factors, out),
             out,
-            out.copy() if _holds(operands, out) else None,
+            out.copy() if _is_operand(operands, out) else None,
         )
         result, on_device = race.run(race.device)
         if result is None:
@@ -170,7 +170,7 @@ def faster_than(
     if raced.operations > _LARGEST:
         return RacedCall(recorded, on_host, raced.key) if recorded.on_processor else recorded
     result, places = output
-    kept = result.copy() if _holds(call.arrays, result) else None
+    kept = result.copy() if _is_operand(call.arrays, result) else None
     arrays, factors = (*call.arrays, result), call.factors
     race = HostRace(
         lambda: recorded.repeat(library, arrays, factors, result, list(places)), lambda: on_host.computed(arrays, factors, result)
@@ -194,7 +194,7 @@ def faster_than(
     return RacedCall(recorded, on_host, raced.key, None if undecided else outcome._replace(numpy_result=None))
 
 
-def _holds(operands: Sequence[Any], result: Any) -> bool:
+def _is_operand(operands: Sequence[Any], result: Any) -> bool:
     """Whether the result is also one of the operands."""
     return any(operand is result for operand in operands)
 

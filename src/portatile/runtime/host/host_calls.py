@@ -45,7 +45,7 @@ class Forms:
 
     def remember(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, call: HostCall) -> None:
         """Have ``call`` compute calls with arguments like these."""
-        looks = _looks(arrays, factors, options, out)
+        looks = _call_form(arrays, factors, options, out)
         if looks is not None:
             if len(self._known) >= _MOST:
                 self._known.clear()
@@ -56,7 +56,7 @@ class Forms:
 
         Both are a ``RoutineCall``; ``shape`` is that of the result.
         """
-        looks = _looks(converted.arrays, converted.factors, converted.options, converted.out)
+        looks = _call_form(converted.arrays, converted.factors, converted.options, converted.out)
         known = None if looks is None else self._known.get(looks[0])
         given, views = (*call.arrays, call.out), (*converted.arrays, converted.out)
         if known is not None and call.device is None and all(map(_same_elements, given, views)):
@@ -64,7 +64,7 @@ class Forms:
 
     def again(self, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> Any:
         """The result of a call that names no device; None, with nothing done, where the recorded calls have to be searched."""
-        looks = _looks(arrays, factors, options, out)
+        looks = _call_form(arrays, factors, options, out)
         if looks is None:
             return None
         form, flags = looks
@@ -74,12 +74,16 @@ class Forms:
             return None
         if call is None or not flags & _ALIGNED or settings.selection() != _ANY:
             return None
-        if out is not None and not (out.flags.num & _WRITEABLE and ((flags & _OWNED and _new(arrays, out)) or not _overlaps(arrays, out))):
+        if out is not None and not (
+            out.flags.num & _WRITEABLE and ((flags & _OWNED and _is_separate(arrays, out)) or not _overlaps(arrays, out))
+        ):
             return None
         return call.run(arrays, factors, out)
 
 
-def _looks(arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any) -> tuple[tuple[object, ...], int] | None:
+def _call_form(
+    arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any
+) -> tuple[tuple[object, ...], int] | None:
     """What decides how the host computes a call, and the flags that all arrays share; None where some arrays are not NumPy's.
 
     The key holds everything but addresses and values; of the factors it holds their types and whether they are 0.
@@ -108,7 +112,7 @@ def _same_elements(array: Any, view: Any) -> bool:
     return array.dtype == view.dtype and array.size == view.size and address(array) == address(view)
 
 
-def _new(arrays: tuple[Any, ...], out: Any) -> bool:
+def _is_separate(arrays: tuple[Any, ...], out: Any) -> bool:
     """Whether the output is a different object than all arrays but the last."""
     return all(array is not out for array in arrays[:-1])
 

@@ -46,7 +46,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
     a, b = _array(a), _array(b)
     if a is None or b is None or not (0 < a.ndim < 3 and 0 < b.ndim < 3):
         return None
-    kinds = _kinds(a.dtype, b.dtype)
+    kinds = _product_dtypes(a.dtype, b.dtype)
     if kinds is None or (out is not None and out.dtype != kinds.result):
         return None
     work = a.size * b.size // max(len(b), 1) + _CONVERTING * (a.size + b.size)
@@ -70,18 +70,18 @@ def _array(value: Any) -> _Array | None:
         return None
 
 
-def _kinds(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | None:
+def _product_dtypes(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | None:
     """The dtypes of a product of arrays of two dtypes; None where the routine has to decide."""
     try:
         return _by_dtypes[dtype_a, dtype_b]
     except KeyError:
         if len(_by_dtypes) >= _MOST:
             _by_dtypes.clear()
-        found = _by_dtypes[dtype_a, dtype_b] = _found(dtype_a, dtype_b)
+        found = _by_dtypes[dtype_a, dtype_b] = _decided_dtypes(dtype_a, dtype_b)
         return found
 
 
-def _found(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | None:
+def _decided_dtypes(dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> _ProductDtypes | None:
     multiplied = multiplied_in(dtype_a.newbyteorder("="), dtype_b.newbyteorder("="))
     if multiplied is None:
         return None

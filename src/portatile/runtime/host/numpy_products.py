@@ -100,7 +100,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
     try:
         return _silent.run(a.dot, b, out) if times <= _TINY * k else _silent.run(matmul, a, b, out)
     except ValueError:  # shapes that do not fit, or an output that ``dot`` cannot write to
-        return _by(matmul, a, b, out) if times <= _TINY * k else None
+        return _compute_or_none(matmul, a, b, out) if times <= _TINY * k else None
 
 
 def _measured(dtype: np.dtype[Any]) -> tuple[int, set[Sizes]] | None:
@@ -110,7 +110,7 @@ def _measured(dtype: np.dtype[Any]) -> tuple[int, set[Sizes]] | None:
     return _known.setdefault(dtype, (int(LEAST_LAUNCH * multiply_adds_per_second(dtype)), set()))
 
 
-def _by(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> Any:
+def _compute_or_none(compute: Computing, a: _Array, b: _Array, out: _Array | None) -> Any:
     """The product; None, with nothing written, where the arrays or the output do not fit."""
     try:
         return _silent.run(compute, a, b, out)
@@ -125,7 +125,7 @@ def _of_stacks(a: _Array, b: _Array, out: _Array | None) -> Any:
     if compute is _UNSEEN:
         compute = _if_brief(a, b, out)
         _keep(_by_form, form, compute)
-    return None if compute is None else _by(compute, a, b, out)
+    return None if compute is None else _compute_or_none(compute, a, b, out)
 
 
 def scaled(a: Any, b: Any, c: Any, factors: tuple[complex, complex], trans: tuple[str, str], out: Any) -> Any:
@@ -207,16 +207,16 @@ def finished(compute: Computing, a: _Array, b: _Array, c: _Array | None, factors
     alpha, beta = factors
     values: _Array = compute(a, b, out if beta == 0 else None)
     if alpha != 1:
-        np.multiply(values, _number(alpha, values.dtype), values)
+        np.multiply(values, _factor_array(alpha, values.dtype), values)
     if c is None or beta == 0:
         return values
     if beta != 1:
-        c = np.multiply(c, _number(beta, values.dtype), out)
+        c = np.multiply(c, _factor_array(beta, values.dtype), out)
     result: _Array = np.add(values, c, values if out is None else out)
     return result
 
 
-def _number(value: complex, dtype: np.dtype[Any]) -> _Array:
+def _factor_array(value: complex, dtype: np.dtype[Any]) -> _Array:
     """A factor as a zero-dimensional array, by which NumPy multiplies in half the time that it needs for a Python number."""
     key = value, dtype
     number = _numbers.get(key)

@@ -94,7 +94,7 @@ def pipeline(
             shared = _place(queues, task, cut, own)
             for queue, other in permutations(queues):
                 queue.wait_for(other.marker())
-            stream = _Stream(engine, cut, shared, collected)
+            stream = _SlabPipeline(engine, cut, shared, collected)
             stream.run(task, lanes, ranges)
             for queue in queues:
                 queue.finish()
@@ -109,7 +109,7 @@ def pipeline(
                 each.release()
 
 
-class _Stream:
+class _SlabPipeline:
     """The slabs of one task on their way through the lanes. ``shared`` are the operands that stay on the device for all slabs."""
 
     def __init__(self, engine: Engine, cut: Cut, shared: Mapping[str, Memory], collected: Callable[[int, int, float], None]) -> None:
@@ -136,7 +136,7 @@ class _Stream:
             self._kernels.follow(lane.queue)
             prepared.run(self._kernels, {**self._shared, **lane.device}, slab.scalars)
             lane.queue.follow(self._kernels)
-            lane.pending, lane.steps = _fetch(lane, slab), steps
+            lane.pending, lane.steps = _download_result(lane, slab), steps
             lane.queue.flush()
             busy.append(lane)
         for lane in busy:
@@ -215,7 +215,7 @@ def _send(lane: _Lane, slab: Task, cut: Cut) -> None:
                 lane.queue.send_rows(lane.device[name], array)
 
 
-def _fetch(lane: _Lane, slab: Task) -> tuple[Task, Event, NDArray[Any] | None]:
+def _download_result(lane: _Lane, slab: Task) -> tuple[Task, Event, NDArray[Any] | None]:
     """Queue the download of the result: directly into the caller's array where that is page-locked and its old values are not needed."""
     target = slab.matrices[slab.output]
     if slab.adds or target.read or not locked.crosses(lane.queue.device, target.array, back=True, rows=True):

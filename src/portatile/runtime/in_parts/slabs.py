@@ -36,7 +36,7 @@ def run(engine: Engine, task: Task) -> None:
             size = task.problem.sizes[cut.size]
             pipeline(engine, task, cut, width, _ramped(size, width, cut) if _in_place(task, cut) else _even(size, width))
             return
-    if task.sums and not _thin_fits(engine, task, limit):
+    if task.sums and not _thinnest_slab_fits(engine, task, limit):
         for term in _terms(engine, task, limit):
             run(engine, term)
         return
@@ -57,12 +57,12 @@ def run(engine: Engine, task: Task) -> None:
     )
 
 
-def _thin_fits(engine: Engine, task: Task, limit: int) -> bool:
+def _thinnest_slab_fits(engine: Engine, task: Task, limit: int) -> bool:
     """Whether the thinnest slab fits, one that is cut between elements along every possible size."""
     if any(widest(engine, task, cut, limit) for cut in task.cuts):
         return True
     cuttable = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
-    return bool(cuttable) and _thin_fits(engine, part(task, cuttable[-1], 0, 1), limit)
+    return bool(cuttable) and _thinnest_slab_fits(engine, part(task, cuttable[-1], 0, 1), limit)
 
 
 def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
@@ -86,7 +86,7 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -
         return 0
     step = [nbytes(task, name) // max(size, 1) for name in cut.pieces]
     several = -(-size // (LEAST_SLABS * devices))
-    enough = max(several, _CROSSING // max(sum(step), 1)) if _in_place(task, cut) else min(several, _crossing(task, step))
+    enough = max(several, _CROSSING // max(sum(step), 1)) if _in_place(task, cut) else min(several, _steps_in_pinned_memory(task, step))
     enough = max(enough, min(cut.period, size))
     width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), enough)
     while width >= 1:
@@ -99,7 +99,7 @@ def widest(engine: Engine, task: Task, cut: Cut, limit: int, devices: int = 1) -
     return 0
 
 
-def _crossing(task: Task, step: Sequence[int]) -> int:
+def _steps_in_pinned_memory(task: Task, step: Sequence[int]) -> int:
     """The most steps of a slab that is staged in pinned memory; ``step`` has the bytes of a step in each operand."""
     return max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
 

@@ -52,11 +52,11 @@ class Task:
 
 def task(engine: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
     """The task of a problem on host arrays, in the configuration that the problem would have in one piece."""
-    single = _single(matrices)
+    single = _shared_by_stack(matrices)
     return Task(_packed(problem, single), engine.settle(problem), {**matrices, **single}, scalars, list(matrices)[-1], problem)
 
 
-def _single(matrices: Mapping[str, Matrix]) -> dict[str, Matrix]:
+def _shared_by_stack(matrices: Mapping[str, Matrix]) -> dict[str, Matrix]:
     """Operands that are one matrix for a whole stack."""
     shared = {name: stored for name, stored in matrices.items() if stored.number > 1 and stored.step == 0}
     return {name: stored._replace(array=stored.array[0], number=1) for name, stored in shared.items()}

@@ -56,7 +56,7 @@ class Certifier:
         correctly whose sizes no tile divides: the result within its bound, all canaries intact, inputs unchanged.
         """
         trial = choice.trial
-        if trial is None or self._holds(trial, problem, choice, plan):
+        if trial is None or self._is_verified(trial, problem, choice, plan):
             return choice
         proof = self._certificate(workload, problem, choice, plan)
         if not proof.failure:
@@ -64,7 +64,7 @@ class Certifier:
         info = self._device.info
         config = spelled(choice.config)
         warn(
-            f"the configuration of {workload.name} that was tuned {self._then(trial)} on {info.name}"
+            f"the configuration of {workload.name} that was tuned {self._difference(trial)} on {info.name}"
             f" ({proof.failure.splitlines()[0]}); the default is used. {self.advice.format(name=workload.name)} It was {config}"
         )
         explanation = f"the default of {workload.name}, because the tuned configuration fails with the present driver and kernel text"
@@ -76,13 +76,13 @@ class Certifier:
 
         Raises LaunchError where there is none.
         """
-        return [self._small(workload, problem, choice, plan)]
+        return [self._small_problem(workload, problem, choice, plan)]
 
     def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
         """The expected values of each output, sampled for a large problem. Raises LaunchError where they cannot be computed now."""
         return workload.reference(problem, inputs, rng if workload.flops(problem) > _ALL else None)
 
-    def _then(self, trial: Trial) -> str:
+    def _difference(self, trial: Trial) -> str:
         """How the present driver, compiler or kernel text differs from that of the tuning, in words for the warning."""
         then, info = trial.device, self._device.info
         for what, old, new in (("driver", then.driver, info.driver), ("compiler", then.compiler, info.compiler)):
@@ -90,7 +90,7 @@ class Certifier:
                 return f"with {what} {old} fails with {new}"
         return "with another kernel text fails with this one" if trial.fully_checked else "without all of its checks fails one"
 
-    def _holds(self, trial: Trial, problem: Problem, choice: Choice, plan: Plan) -> bool:
+    def _is_verified(self, trial: Trial, problem: Problem, choice: Choice, plan: Plan) -> bool:
         """Whether the trial was verified with the present driver, compiler and kernel text."""
         info = self._device.info
         if (trial.device.driver, trial.device.compiler) != (info.driver, info.compiler) or device_key(trial.device) != device_key(info):
@@ -107,7 +107,7 @@ class Certifier:
     def _certificate(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Certificate:
         """The certificate of a configuration, made now if there is none; looked up by its problem, then by the problem it is checked on."""
         key = self._key(problem, choice, _source(plan))
-        certificate = self._remembered(key)
+        certificate = self._cached(key)
         if certificate is None:
             try:
                 subjects = self.subjects(workload, problem, choice, plan)
@@ -118,14 +118,14 @@ class Certifier:
             small, trying = subjects[0]
             source = _source(trying)
             checked = self._key(small, choice, source)
-            certificate = self._remembered(checked) or self._examine(workload, subjects, choice, source)
+            certificate = self._cached(checked) or self._examine(workload, subjects, choice, source)
             for name in (checked, key):
                 self._known[name] = certificate
                 if not certificate.passing:
                     self._cache.put(name, to_json(certificate))
         return certificate
 
-    def _small(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
+    def _small_problem(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
         """A problem to check the configuration on, and its plan: small, legal for the configuration, and preferably with the kernels of
         ``plan``.
 
@@ -152,7 +152,7 @@ class Certifier:
         info = self._device.info
         return digest(_FORMAT, device_key(info), info.driver, info.compiler, problem.key, canonical(choice.config), source)
 
-    def _remembered(self, key: str) -> Certificate | None:
+    def _cached(self, key: str) -> Certificate | None:
         if key not in self._known:
             raw = self._cache.get(key)
             try:

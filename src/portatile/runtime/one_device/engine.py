@@ -219,7 +219,7 @@ class Engine:
 
     def spare(self) -> bool:
         """``free_workspaces`` after an allocation failed; False where no workspace is kept or another thread is computing."""
-        if isinstance(self.lock, _Closing) or not self.lock.acquire(blocking=False):
+        if isinstance(self.lock, _ClosedLock) or not self.lock.acquire(blocking=False):
             return False
         try:
             return self._workspaces.spare()
@@ -316,7 +316,7 @@ def forget_engines() -> None:
         engine.forget()
 
 
-class _Closing:
+class _ClosedLock:
     """Replaces an engine's lock when the interpreter exits: a thread that holds the former lock goes on, all others block forever."""
 
     def __init__(self, former: Any) -> None:
@@ -340,5 +340,5 @@ def _close() -> None:
     for engine in list(_engines.values()):
         if engine.device.abandoned:
             continue
-        former, engine.lock = engine.lock, _Closing(engine.lock)
+        former, engine.lock = engine.lock, _ClosedLock(engine.lock)
         former.acquire(timeout=_PATIENCE)

@@ -73,14 +73,14 @@ class Untuned:
 
     def known(self, problem: Problem, choice: Choice) -> Choice:
         """The fastest configuration if the problem was timed before, else ``choice``, which then runs untimed."""
-        if not self._wanted(problem, choice):
+        if not self._may_be_timed(problem, choice):
             return choice
         key = problem.key
         if (known := self._known.get(key)) is not None:
             return known
         if key in self._unknown:
             return choice
-        if (ran := self._kept(problem, choice)) is not None:
+        if (ran := self._stored_timings(problem, choice)) is not None:
             return self._remember(problem, choice, ran)
         if len(self._unknown) >= _MOST_KNOWN:
             self._unknown.clear()
@@ -89,7 +89,7 @@ class Untuned:
 
     def waits(self, problem: Problem, choice: Choice) -> bool:
         """Whether the problem would be timed when repeated: it has not been yet, and is small enough."""
-        return self._wanted(problem, choice) and problem.key not in self._known and self._small(problem)
+        return self._may_be_timed(problem, choice) and problem.key not in self._known and self._is_small(problem)
 
     def timed(self, problem: Problem, choice: Choice) -> Choice:
         """The fastest configuration, timed now unless it was before; ``choice`` where that is tuned or has no contenders."""
@@ -104,10 +104,10 @@ class Untuned:
             self._cache.put(self._key(problem, choice), to_json(ran))
         return self._remember(problem, choice, ran)
 
-    def _wanted(self, problem: Problem, choice: Choice) -> bool:
+    def _may_be_timed(self, problem: Problem, choice: Choice) -> bool:
         return choice.reason != "tuned" and self._device.info.kind in _KINDS and settings.times_untuned()
 
-    def _small(self, problem: Problem) -> bool:
+    def _is_small(self, problem: Problem) -> bool:
         """Whether a run is short, and a second set of operands is small compared with the device's memory."""
         workload = workloads.get(problem.workload)
         if type(workload).contenders is Workload.contenders or 0 in problem.sizes.values() or workload.flops(problem) > _MOST_FLOPS:
@@ -126,7 +126,7 @@ class Untuned:
         info = self._device.info
         return digest(_FORMAT, device_key(info), info.driver, info.compiler, dialect.VERSION, problem.key, canonical(choice.config))
 
-    def _kept(self, problem: Problem, choice: Choice) -> tuple[_Timed, ...] | None:
+    def _stored_timings(self, problem: Problem, choice: Choice) -> tuple[_Timed, ...] | None:
         """The timings of an earlier process, if all of their configurations are legal now; else None."""
         try:
             timed = from_json(self._cache.get(self._key(problem, choice)) or b"", tuple[_Timed, ...])
@@ -142,7 +142,7 @@ class Untuned:
             plans = [self._plan(problem, one) for one in choices]
             texts = list(dict.fromkeys(source for plan in plans for source in sources(plan)))
             with ThreadPoolExecutor(len(texts)) as threads:  # compilers release the GIL
-                made = dict(zip(texts, threads.map(self._built, texts), strict=True))
+                made = dict(zip(texts, threads.map(self._built_or_none, texts), strict=True))
             with ExitStack() as stack:
                 queue = stack.enter_context(self._device.queue())
                 clock = stack.enter_context(self._device.queue(profiling=True))
@@ -155,18 +155,18 @@ class Untuned:
         except PortatileError:  # no memory for a second set of operands: the choice stands
             return []
 
-    def _built(self, text: Source) -> Binary | None:
+    def _built_or_none(self, text: Source) -> Binary | None:
         try:
             return self._build(text)
         except PortatileError:
             return None
 
     def _filled(self, stack: ExitStack, queue: Queue, nbytes: int) -> Memory:
-        """Memory filled with the bits of ``_drawn``: realistic operands, since constant bits save power and so raise the clock rate."""
+        """Memory filled with ``_random_words``: realistic operands, since constant bits save power and so raise the clock rate."""
         size = max(nbytes + 3 & -4, 4)
         memory = self._device.allocate(size)
         stack.callback(memory.release)
-        queue.upload(memory, _drawn()[: size // 4])
+        queue.upload(memory, _random_words()[: size // 4])
         done = min(size, 4 * _DRAWN)
         while done < size:
             more = min(done, size - done)
@@ -181,7 +181,7 @@ class Untuned:
         if any(made[source] is None for source in sources(plan)):
             return None
         try:
-            executable = stack.enter_context(Executable(self._device, plan, lambda source: _there(made[source])))
+            executable = stack.enter_context(Executable(self._device, plan, lambda source: _present(made[source])))
         except PortatileError:
             return None
         scalars = workloads.get(problem.workload).scalars
@@ -199,7 +199,7 @@ class Untuned:
 
 
 @cache
-def _drawn() -> NDArray[np.uint32]:
+def _random_words() -> NDArray[np.uint32]:
     """Random words that are finite numbers below two in every operand type: as float32 they are 1 to 1.5 with either sign."""
     return np.random.default_rng(0).integers(0, 1 << 32, _DRAWN, np.uint32) & np.uint32(0x803FBFBF) | np.uint32(0x3F800000)
 
@@ -246,6 +246,6 @@ def _fastest(choice: Choice, timed: Sequence[_Timed]) -> Choice:
     return Choice(best.config, "timed", explanation)
 
 
-def _there(binary: Binary | None) -> Binary:
+def _present(binary: Binary | None) -> Binary:
     assert binary is not None
     return binary

@@ -1,4 +1,4 @@
-"""The loader of exported folders: parts that an export joins to one file, which imports nothing of portatile."""
+"""The loader of exported folders: parts that an export joins into one file, which imports nothing of portatile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from importlib import resources
 
 PARTS = ("table", "opencl_devices", "cuda_devices", "load")
-"""In the order in which they need each other; the last one's docstring is the file's."""
+"""In the order in which they need each other; the docstring of the last one is that of the file."""
 
 
 def text() -> str:
