@@ -89,7 +89,7 @@ def matmul(
 ) -> None:
     """Multiply two square matrices once, check the result, and show the time of each phase.
 
-    Phases: looking for the platform, making context and queue, building the kernel, allocating buffers, transfers and the kernel.
+    Phases: finding the platform, creating context and queue, building the kernel, allocating buffers, transfers, and the kernel.
     """
     if output is not None and output.suffix not in (".txt", ".npy", ".npz"):
         raise click.UsageError(f"{output}: C is written as .txt, .npy or .npz")

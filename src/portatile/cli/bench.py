@@ -1,4 +1,4 @@
-"""Measure a device: the bandwidth of its memory and its link, the peak of its arithmetic, matrix products by every algorithm."""
+"""Measure a device: the bandwidth of memory and link, the peak of its arithmetic, or matrix products by several algorithms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Benchmarks(Suggesting):
 
 @click.group("bench", cls=Benchmarks, commands={"matmul": matmul})
 def command() -> None:
-    """Measure a device. `bandwidth` and `peak` store the device's ceilings, which reports compare with.
+    """Measure a device. `bandwidth` and `peak` store its ceilings (limits), and reports show results as shares of them.
 
     \b
     portatile bench peak --device cuda:0
@@ -81,8 +81,8 @@ def bandwidth(
 ) -> None:
     """Measure the throughput of transfers and of kernels that stream through memory, in GB/s (10^9 bytes).
 
-    Every copy and every kernel is checked before it is timed. The rate is that of the fastest round. For arrays that fit into a cache
-    a kernel's rate is shown, but not stored as a ceiling.
+    Every copy and every kernel is checked before it is timed. The rate is that of the fastest round. If the arrays fit into a cache, a
+    kernel's rate is shown but not stored as a ceiling.
     """
     directions = [name for name, chosen in zip(DIRECTIONS, (htod, dtoh, dtod), strict=True) if chosen] or list(DIRECTIONS)
     sizes = transfers.sizes(cast(Mode, mode), start, end, increment)

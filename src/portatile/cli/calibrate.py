@@ -1,4 +1,4 @@
-"""Make a model of the device at hand, which then chooses the configurations of untuned shapes. It is used from then on."""
+"""Fit the model that chooses configurations for untuned shapes to your GPU. The fitted model is used from then on."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def command(
     judge: Path | None,
     as_json: bool,
 ) -> None:
-    """Time products of many shapes, fit the constants of the estimate to them, and choose by these from then on.
+    """Time products of many shapes and fit the model to them, which then chooses the configurations of untuned products.
 
-    The timings lie beside the model, so that anybody can --refit them; a second run goes on where the first one ended. What is judged
-    is a share of the best: its time over that of the configuration that the model chooses, among those that were timed.
+    The timings are stored beside the model, for --refit; a second run continues the first one. The table shows how good the choices are:
+    the shortest measured time of a shape over the time of the configuration that the model chooses.
 
     \b
     portatile calibrate gemm --device cuda --budget 10m

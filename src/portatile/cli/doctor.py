@@ -24,9 +24,9 @@ _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]
 def command(as_json: bool, seconds: float, mend: bool) -> int:
     """Show what works, what is broken and how to fix it.
 
-    Every device runs one kernel in a separate process, so that a driver that crashes or hangs is reported too. Exits with 0 when
-    nothing is broken, else with 1; missing optional parts are no fault. With --repair a damaged result store is set aside, and a new
-    one gets every trial that can be read.
+    Every device runs one kernel in a child process, so that a driver that crashes or hangs is reported too. The exit code is 1 if
+    something is broken; missing optional parts do not count. With --repair, a damaged result store is renamed, and a new one gets every
+    readable trial.
     """
     if mend:
         return _repair(as_json)

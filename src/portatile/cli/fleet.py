@@ -1,4 +1,4 @@
-"""Many machines that tune together: a scheduler, workers that advertise their devices, and what there is."""
+"""Tune on many machines: start a scheduler, start workers, list the devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PORT = 8786
 
 @click.group("fleet")
 def command() -> None:
-    """Tune over many machines, on Dask distributed (extra cluster).
+    """Tune on many machines, with Dask distributed (extra cluster).
 
     One machine runs `portatile fleet scheduler`; every machine runs `portatile fleet worker ADDRESS`; then
     `portatile tune WORKLOAD ... --scheduler ADDRESS` tunes on all of them, and `--scheduler local` on this machine's devices.

@@ -45,10 +45,10 @@ def command(
     forget: bool,
     as_json: bool,
 ) -> None:
-    """Show the best of each problem on each device in the result store, or every trial with --json.
+    """Show the best stored configuration of each problem on each device, or every trial with --json.
 
-    Configurations are shown by the parameters that differ from the default. WORKLOAD is short for --workload WORKLOAD. A kernel of your
-    own that was edited is shown with the text tuned last, --all shows the earlier ones too.
+    A configuration is shown by the parameters that differ from the default. WORKLOAD is short for --workload WORKLOAD. Of a kernel of
+    your own, the results of the newest text are shown, with --all also those of earlier texts.
     """
     if named is not None and workload not in (None, workloads.resolved(named)):
         raise UsageError(f"{named} and --workload {workload} are two workloads; name only one")

@@ -1,4 +1,4 @@
-"""Run one kernel of any OpenCL C file on any device: time it, show and save what it changed, compare with another device."""
+"""Run one kernel of any OpenCL C file on any device: time it, show and save its results, compare them with another device's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print a configuration's kernels: what its parameters mean, the text at each stage, instructions, registers and spills; needs no GPU."""
+"""Print a configuration's parameters, kernel texts, instructions, registers and spills; needs no GPU."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def command(
     as_json: bool,
     preset: str | None = None,
 ) -> None:
-    """Print a configuration's kernels.
+    """Print the kernels of a configuration.
 
-    `portatile show WORKLOAD --help` lists sizes and options; --stage says what is printed:
+    `portatile show WORKLOAD --help` lists sizes and options; --stage selects what is printed:
 
     \b
     parameters    the configuration, and what each parameter means

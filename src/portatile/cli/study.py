@@ -1,4 +1,4 @@
-"""Answer a question about devices by measuring: every study gives a tidy table and its figures. `study --list` tells them all."""
+"""Answer a question about devices by measuring: a study gives a table, figures and the answer in words. `study --list` tells them all."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Studies(Suggesting):
 @click.option("--list", "listed", is_flag=True, help="Tell every study: its experiments, question and usual minutes.")
 @click.pass_context
 def command(ctx: click.Context, listed: bool) -> None:
-    """Measure what answers a question, on one or more devices; every result is checked.
+    """Answer a question about one or several devices by measuring. Every result is checked.
 
     \b
     portatile study --list
     portatile study memory --device pocl -o memory.html
     portatile study all --budget 30m -o gallery.html
 
-    Interrupted, a study shows what it has; the same command goes on from there, with --fresh it starts again.
+    If a study is interrupted, it shows the rows so far. The same command continues it; --fresh starts again.
     """
     if listed:
         rows = [(study.name, ", ".join(study.answers), f"{study.minutes:g} min", study.question) for study in discover.studies().values()]
@@ -77,7 +77,7 @@ def command(ctx: click.Context, listed: bool) -> None:
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Write the page here, as .html.")
 @click.option("--fresh", is_flag=True, help="Forget what interrupted studies left.")
 def run_all(budget: str | None, selectors: tuple[str, ...], output: Path, fresh: bool) -> int:
-    """Run every study that the devices can answer, the quickest first, and write one page of all."""
+    """Run every study that the devices can answer, the quickest first, and write one page with all of them."""
     if output.suffix != ".html":
         raise UsageError(f"{output}: all studies together are a page; write it as .html")
     StudyOutput((output,))

@@ -88,11 +88,11 @@ def command(problem: Problem, recorded: Path | None, scheduler: str | None, **gi
     portatile tune gemm -m 1024 -n 1024 -k 1024
     portatile tune convolution -n 1024 --ndat 4096 --dtype float64 --budget 5m --device all
 
-    Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search as the budget
-    would. --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes your
-    own kernel that it describes. Several devices are tuned at once, each with the whole budget; processors wait for each other.
-    With --oclgrind a winner in which Oclgrind finds a race or an access outside of an array, on a small problem, is stored as wrong, and
-    the next one wins.
+    Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search and keeps its results.
+    --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes the kernel that
+    it describes. Several GPUs are tuned at once, each with the whole budget; CPUs are tuned one after another. With --oclgrind, Oclgrind
+    runs the winner on a small problem; if it finds a race or an access outside an array, the winner is stored as wrong, and the next one
+    wins.
     """
     options = _Options(**given)
     if options.oclgrind:

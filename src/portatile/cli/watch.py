@@ -1,4 +1,4 @@
-"""Follow the searches that run on this machine on a live page: convergence, the best so far, failures, the device's clock."""
+"""Follow running searches on a live page: convergence, the best configuration so far, failures, the device's clock."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from portatile.reports.write import Selection
 def command(
     workload: str | None, device: str | None, path: Path | None, seconds: float | None, port: int | None, show: bool, output: Path | None
 ) -> int:
-    """Show searches while they run, those of other terminals too, until they end.
+    """Show running searches, also those of other terminals, until they end.
 
-    The page is on the loopback interface, which no other machine reaches, and its address holds a token that no other user can guess.
-    It draws itself anew as trials come. Ctrl-C ends the watching, not the search.
+    The page is on the loopback interface, which no other machine can reach, and its address contains a token that no other user can
+    guess. It is redrawn as trials arrive. Ctrl-C ends the watching, not the search.
     """
     with suppress(OSError, AttributeError):  # no such thing on Windows
         os.nice(10)  # a search on the same processor comes first

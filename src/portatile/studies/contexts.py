@@ -348,7 +348,7 @@ def _sample(given: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="contexts",
     answers=("D4.4",),
-    question="What does a context of several devices give, beside queues out of order and pinned memory?",
+    question="How much faster is one context for several devices, and how much do out-of-order queues and pinned memory help?",
     minutes=0.3,
     timed="a run: every chunk from host memory through both passes and back, by the host's clock, the fastest; the rest once.",
     row=ContextsRow,

@@ -295,7 +295,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="efficiency",
     answers=("D1.10",),
-    question="What does a matrix product reach on each device: of its peak, per watt and for its price?",
+    question="How fast is a matrix product on each device, relative to the peak, per watt and per price?",
     minutes=1.0,
     timed="kernels back to back by the device's clock, NumPy's product by the host's; no transfers, no compilation. Rates are of the "
     "median run; watts are a mean over a load of a second.",

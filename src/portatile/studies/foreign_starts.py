@@ -207,7 +207,7 @@ def answer(rows: Sequence[StartsRow]) -> str:
 STUDY = Study(
     name="foreign-starts",
     answers=("D1.9",),
-    question="How many trials of a search do other tuners' results save?",
+    question="How many trials does a search save if it knows other tuners' results?",
     minutes=0.3,
     timed="nothing: recorded trials are replayed.",
     row=StartsRow,

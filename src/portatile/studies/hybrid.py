@@ -233,7 +233,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:
 STUDY = Study(
     name="hybrid",
     answers=("D4.6",),
-    question="What do several devices give together, beside the best one of them and beside one processor core?",
+    question="How fast are several devices together, compared with the best of them and with one processor core?",
     minutes=2.0,
     timed="a routine on NumPy arrays from call to return, transfers included; the fastest run after the first.",
     row=HybridRow,

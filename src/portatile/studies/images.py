@@ -180,7 +180,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="images",
     answers=("D1.4", "D1.5"),
-    question="What do images and unrolling do to matrix products of MAGMA's and Nakasato's blocking?",
+    question="How do images and unrolling affect matrix products with MAGMA's and Nakasato's blocking?",
     minutes=2.0,
     timed="kernels back to back by the device's clock, with copies into images where there are; no transfers, no compilation.",
     row=ImagesRow,

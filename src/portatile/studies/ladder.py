@@ -313,7 +313,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="ladder",
     answers=("D5.2", "D5.3"),
-    question="How far does each step of optimising a matrix product carry?",
+    question="How much faster does each optimisation make a matrix product?",
     minutes=1.5,
     timed="kernels alone, back to back by the device's clock, packing and transposing ones too; no transfers, no compilation; NumPy by "
     "the host's clock.",

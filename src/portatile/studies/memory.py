@@ -257,7 +257,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="memory",
     answers=("D2.1", "D2.3", "D2.5", "D2.7"),
-    question="What is local memory worth in a matrix product, and which block suits it?",
+    question="How much time does local memory save in a matrix product, and with which block size?",
     minutes=1.0,
     timed="kernel: the fastest run, by the host's clock, without transfers; with buffers: allocating them, that run, reading C back.",
     row=MemoryRow,

@@ -214,7 +214,7 @@ def notes(rows: Sequence[PackingRow]) -> list[str]:
 STUDY = Study(
     name="packing",
     answers=("D1.6",),
-    question="How fast are the kernels that pack a matrix or copy it into an image, beside the driver's own copies?",
+    question="How fast are the kernels that pack a matrix or copy it into an image, compared with the driver's copies?",
     minutes=1.0,
     timed="one copy within the device, back to back by the device's clock; no transfers from or to the host, no compilation.",
     row=PackingRow,

@@ -365,7 +365,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="map",
     answers=("D1.8", "D1.9"),
-    question="How do two parameters shape the performance, the others as good as a few tries find them?",
+    question="How do two parameters together affect the speed?",
     minutes=3.0,
     timed="kernels alone, back to back by the device's clock, with copies into images where there are; no transfers, no compilation.",
     row=PairsRow,

@@ -160,7 +160,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="phases",
     answers=("D1.2", "D1.3"),
-    question="Where does the time of one run go, cold and from the cache?",
+    question="How long does each phase of one run take, with empty and with filled caches?",
     minutes=1.0,
     timed="each phase of one run in a new process, by the host's clock; the kernel's is the first run's. Not timed: Python's start and "
     "imports, and making random operands.",

@@ -243,7 +243,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="programs",
     answers=("D3.1", "D3.4"),
-    question="What do whole programs take on each device, compiled when they run, and what does relaxed mathematics give?",
+    question="How long do whole programs take on each device, compilation included, and how much does relaxed mathematics save?",
     minutes=1.5,
     timed="a whole run in a new process with empty caches, by the host's clock: start, compilation, buffers and transfers, the kernel's "
     "first run; then the kernel alone, its fastest run. Not timed: Python's start and imports, and making random operands.",

@@ -263,7 +263,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="scale",
     answers=("D4.6",),
-    question="How far do tuning over a fleet and a product over several devices scale, and what binds then?",
+    question="How far do a search on a fleet and a product on several devices scale, and what limits them?",
     minutes=0.5,
     timed="a product of NumPy arrays by the devices here, transfers included, the fastest run; all else is simulated from measured times.",
     row=ScaleRow,

@@ -187,7 +187,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="scaling",
     answers=("D2.4", "D2.6", "D2.8"),
-    question="How does a matrix product scale with its size, sequential, from global and from local memory, on every device?",
+    question="How does the speed of sequential, global-memory and local-memory matrix products depend on their size?",
     minutes=2.0,
     timed="kernel: the fastest run, by the host's clock, without transfers; with buffers: allocating them, that run, reading C back.",
     row=ScalingRow,

@@ -202,7 +202,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="work-group",
     answers=("D3.5",),
-    question="How much does the work-group's size matter?",
+    question="How much does the size of the work-group matter?",
     minutes=2.0,
     timed="kernels alone, back to back by the device's clock; no transfers, no compilation.",
     row=WorkGroupRow,
