@@ -151,7 +151,7 @@ def _print(product: MatrixProduct, done: PhaseTimes, best: float, rate: float) -
 
 @contextmanager
 def _cold_compiler() -> Iterator[None]:
-    """Disable the driver's cache meanwhile; a driver that was loaded before may not notice."""
+    """Disable the driver's cache inside the block; a driver that is already loaded may not notice."""
     before = dict(os.environ)
     os.environ.update(devices.COLD_COMPILER)
     try:

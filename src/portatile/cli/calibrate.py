@@ -125,7 +125,7 @@ def _rows(device: DeviceInfo, fitted: calibration.FittedModel) -> list[Row]:
 
 
 def _judged(collected: timings.Timings, model: Model | None) -> list[Row]:
-    """A model on timings; without one, what would choose on their device now."""
+    """Judge a model on timings; without a model, judge what would choose on their device now."""
     rows = []
     for dtype in ("float32", "float64"):
         known = costs.known(collected.device, dtype) if model is None else model.of(collected.device.can.language, dtype)

@@ -169,7 +169,8 @@ def _same(problem: Problem, other: Problem) -> bool:
 
 
 def _chooser(device: str | None) -> Callable[[DeviceInfo], bool]:
-    """Whether a trial's device is meant: an id means that device of this machine, for another machine gave it to another."""
+    """A function that tells whether a trial's device is selected. An id selects a device of this machine, since other machines give the
+    same id to other devices."""
     if device is None:
         return lambda info: True
     for candidate in devices.devices():

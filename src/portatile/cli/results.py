@@ -112,7 +112,7 @@ def _groups(trials: list[Trial]) -> list[list[Trial]]:
 
 
 def _newest(groups: list[list[Trial]]) -> list[tuple[list[Trial], int]]:
-    """The groups, of a user's own kernel only that of the text tuned last, with the number of earlier texts of the same problem."""
+    """The groups, with the number of earlier texts of the same problem. Of a user's own kernel only the newest text is kept."""
     texts: dict[tuple[str, ...], list[list[Trial]]] = {}
     for group in groups:
         problem, device = group[0].problem, group[0].device
@@ -138,7 +138,8 @@ def _print(groups: list[tuple[list[Trial], int]]) -> None:
 def _row(trials: list[Trial], brief: bool, earlier: int = 0) -> list[str]:
     """A problem, its fastest configuration with time and speed, how many were tried, and what the fastest was checked on.
 
-    ``brief``: the problem is told by what is unusual of it, which is enough to tell it from the others. ``earlier``: texts not shown.
+    ``brief``: only the unusual options are named, which suffices to distinguish the problem from the others. ``earlier``: the number of
+    texts not shown.
     """
     newest = {canonical(trial.config): trial for trial in trials if trial.status != "skipped"}  # as the store ranks them
     fastest = min(newest.values() or trials, key=lambda trial: (trial.cold, trial.rank))

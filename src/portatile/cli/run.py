@@ -77,7 +77,7 @@ def command(
     saves: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Read the arguments by the kernel's signature, run the kernel, report."""
+    """Read the arguments by the kernel's signature, run the kernel, and report its time and results."""
     for word in words:
         if word.startswith("--"):
             raise UsageError(f"there is no option {word}; see `portatile run --help`")
@@ -162,7 +162,7 @@ def _sum(values: Array) -> float:
 
 
 def _spelled(value: float, digits: int) -> str:
-    """A number with so many digits; an integer with all of its own."""
+    """A number with so many digits; an integer with all its digits."""
     return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
 
 

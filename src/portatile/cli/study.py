@@ -153,7 +153,7 @@ def _run(study: Study, problem: Problem | None, values: dict[str, Any]) -> int:
 
 
 def _devices(selectors: Sequence[str], usual: str) -> tuple[Device, ...]:
-    """The devices that are named, each once; else the usual ones, without the simulator."""
+    """The devices that are named, each once; otherwise the study's usual ones, without the simulator."""
     if usual == "none" or (usual == "any" and not selectors and not devices.devices()):
         return ()
     named = [devices.get(selector) for selector in selectors]
@@ -191,7 +191,7 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """A request to end, or a terminal that goes, is a Ctrl-C: the study shows and keeps what it has."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C inside the block: the study shows and keeps its rows so far."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

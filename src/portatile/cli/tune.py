@@ -120,7 +120,7 @@ def command(problem: Problem, recorded: Path | None, scheduler: str | None, **gi
 
 
 def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
-    """Search on the request's device, beginning with what other tuners found for the problem."""
+    """Search on the request's device, with other tuners' configurations for the problem as suggestions."""
     info = devices.get(request.device).info
     with ResultStore.default() as store:  # first, so that a store that cannot be used is reported before anything is measured
         first_ceilings.ensure(info, _console.note)
@@ -130,7 +130,7 @@ def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
 
 
 def _foreign_starts(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
-    """The configurations that other tuners found, which are tried beside the search's own; prints how many there are."""
+    """The configurations that other tuners suggest; prints how many there are."""
     starts = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     if starts:
         _console.note(f"tried by turns: {_console.counted(len(starts), 'configuration')} near what imported results of other tuners say")
@@ -162,7 +162,7 @@ def _show(result: tuner.TuningResult, workload: Workload | None, as_json: bool, 
 
 
 def _on_fleet(request: tuner.TuningRequest, scheduler: str, device: str | tuple[str, ...] | None) -> tuner.TuningResult:
-    """Search on a fleet, or on this machine's devices as one: those that are alike share the search."""
+    """Search on a fleet, or on this machine's devices as a fleet; devices of one kind share the search."""
     from portatile.fleet import search, serve  # Dask is slow to import, and seldom needed
 
     with ExitStack() as stack:

@@ -1,9 +1,10 @@
-"""What does a context of several devices give: memory and events that they share, beside a context for each device?
+"""How much faster is one context for several devices, with shared memory and events, than one context for each device?
 
 The host side of Videau's port of BigDFT: devices of one platform in one context or in one each, queues in order or out of order, programs
-from source and from binary, pinned buffers, asynchronous copies that depend on events, and the release of everything. The work is a filter
-of 16 taps along the rows of a matrix, twice, in chunks: the first pass of a chunk by one device, the second by the next. In one context the
-second waits for an event of the first and reads what that wrote; with a context for each device every chunk goes through the host.
+from source and from binary, pinned buffers, asynchronous copies that depend on events, and the release of everything. The work is a
+filter of 16 taps along the rows of a matrix, applied twice, in chunks: one device computes the first pass of a chunk, the next device the
+second pass. In one context the second device waits for an event of the first and reads its output; with a context for each device every
+chunk is copied through the host.
 """
 
 from __future__ import annotations
@@ -266,7 +267,7 @@ def _host(device: Device, sizes: tuple[int, ...], memory: str) -> NDArray[Any]:
 
 
 def _filter(chunks: Sequence[_Chunk], shared: bool) -> None:
-    """Queue everything; only without a common context the host waits, for each chunk that it hands on."""
+    """Queue everything. Only without a common context does the host wait, for each chunk that it copies to the next device."""
     handed = []
     for chunk in chunks:
         before, between, after = chunk.host

@@ -1,4 +1,5 @@
-"""How many trials do other tuners' results save? Recorded searches are replayed with and without their best configurations as suggestions.
+"""How many trials do other tuners' results save? Recorded searches are replayed with their best configurations as suggestions, and
+without.
 
 A recording is searched as ``tune --replay`` does. Suggestions come from recordings of the same kernel on other devices or problems (T4,
 caches of Kernel Tuner, portatile's own results), or from CLBlast's database in the workload's parameters. Of each file a few of the fastest

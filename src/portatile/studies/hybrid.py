@@ -1,8 +1,8 @@
-"""What do several devices give together: every subset of them on one problem, beside the best single device and one processor core?
+"""How fast is every subset of several devices on one problem, compared with the best single device and one processor core?
 
-The times are those of a routine on NumPy arrays, transfers included. ``efficiency`` compares the rate with the sum of the rates that the
-same devices show alone; ``reached`` is what the run itself says: work done over what its devices could have done meanwhile. Beside the time
-of a set stands what a simulation predicts of it, from what each device takes alone and from the links.
+The times are those of a routine on NumPy arrays, transfers included. ``efficiency`` is the rate relative to the sum of the rates of the
+devices alone. ``reached`` comes from the run itself: the work done over the work that its devices could have done in that time. A
+simulation predicts the time of each set from the time of each device alone and from the links.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What do images and unrolling do to the matrix products of MAGMA's and of Nakasato's blocking, through each back end?
+"""How do images and unrolling affect matrix products with MAGMA's and Nakasato's blocking, through each back end?
 
 Du et al., figures 4 and 5, and 8 to 10 without the bandwidth of the copies, which ``packing`` measures. ``reads``: the operands lie in
 memory, are copied into images first, or are shown as images where they lie. A copy into an image is part of the time.

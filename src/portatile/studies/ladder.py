@@ -1,4 +1,4 @@
-"""How far does each step of optimising a matrix product carry? Nugteren's ten kernels beside the libraries that people use.
+"""How much faster does each optimisation make a matrix product? Nugteren's ten kernels are compared with libraries.
 
 The tutorial measures on one GPU and shows that another one orders the rungs differently. Here every rung runs on every device whose rules
 allow it; the others say which rule it is and where they would run. Beside the rungs stand the switches that the tutorial adds to its CUDA

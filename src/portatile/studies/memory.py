@@ -1,4 +1,5 @@
-"""What is local memory worth? Products of square matrices from global memory and from tiles of several edges, over the size.
+"""How much time does local memory save? Products of square matrices from global memory and from tiles of several sizes, over the matrix
+size.
 
 Transue et al.: kernels of the workload ``matmul`` with 16 x 16 work-items and blocks of 2 to 16, and, on no device, the sequential
 algorithm on the host. ``window`` is their measure:

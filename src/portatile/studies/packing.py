@@ -1,4 +1,4 @@
-"""How fast are the kernels that bring a matrix into an image or into panels, beside the driver's own copies?
+"""How fast are the kernels that copy a matrix into an image or into panels, compared with the driver's copies?
 
 Du et al., figure 7: copy kernels, plain and transposing, over the size, beside clEnqueueCopyBufferToImage. Images and panels hold
 neighbours across k next to each other, so B, contiguous along n, is copied as it lies, and A, contiguous along k, is transposed. The

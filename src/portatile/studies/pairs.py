@@ -1,4 +1,4 @@
-"""How do two parameters affect the speed? The best time for every pair of their values, with the others chosen by a few tries.
+"""How do two parameters together affect the speed? The best time for every pair of their values; a few tries choose the other parameters.
 
 Du et al., figure 14, shows SGEMM over TCR x TRR. Every pair starts from the base, the best configuration known for the problem: with
 the pair's values in it and as few others changed as its rules ask for. Half of a pair's tries go there and to what differs from

@@ -1,4 +1,4 @@
-"""Where does the time of one run go, from looking for a platform to the result on the host, cold and from the cache of binaries?
+"""How long does each phase of one run take, from finding the platform to the result on the host, with empty and with filled caches?
 
 Du et al., figure 3 (TRSM with M = 10240 and 128 right-hand sides) and their binary cache. Each run has a process of its own. The first
 finds all caches empty, ours and the drivers'; the second, ``cached``, finds what the first left.

@@ -1,4 +1,4 @@
-"""What do whole programs take on each device and back end, compiled when they run, and what does relaxed mathematics give?
+"""How long do whole programs take on each device and back end, compilation included, and how much does relaxed mathematics save?
 
 Komatsu et al.: bandwidthTest, matrixMul, CP, MRI-Q and MRI-FHD, from one text through OpenCL and CUDA. Every run has a process of its
 own that finds all caches empty, ours and the drivers', so that its total holds the compilation; then the kernel runs a few more times.

@@ -1,4 +1,4 @@
-"""How far do tuning and a shared product scale? Simulated from recorded trials and measured rates, to 1,000 workers and 64 devices.
+"""How far do a search and a shared product scale? Simulated from recorded trials and measured rates, up to 1,000 workers and 64 devices.
 
 Two measurements stand beside their simulations: the duration of a recording, of one machine, and a product by every subset of the devices
 here. The product is predicted from the time that each device takes alone, from the links, and from the overhead of a shared product of

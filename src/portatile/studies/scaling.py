@@ -1,4 +1,4 @@
-"""How does a matrix product scale with its size: one compiled loop on a processor, global memory, local memory, on every device?
+"""How does the speed of a matrix product depend on its size: by one compiled loop on a CPU, from global memory, and from local memory?
 
 Transue et al.: their curves over the size, linear and logarithmic, of the kernel alone and with buffers (``window``: allocating them, the
 kernel, reading the result back), and OpenCL beside CUDA. The bottom line is not Python but the kernel of one work-item, compiled for a

@@ -1,4 +1,5 @@
-"""How much does the work-group's size matter? Coulomb with 16 x y work-items, MRI with 16 to the device's limit, each also relaxed.
+"""How much does the size of the work-group matter? Coulomb with 16 x y work-items and MRI with 16 up to the device's limit, each also
+with relaxed mathematics.
 
 Komatsu et al., figures 9 to 12: CP, MRI-Q and MRI-FHD. Every row is one size; ``relative`` is its time over the best of its device and
 compiler option, so that 1 is the best. Kernels only, no transfers; each result is checked, and its error told in units of what rounding
