@@ -317,7 +317,7 @@ def figures(rows: Sequence[ContextsRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[ContextsRow]) -> list[str]:
-    """The fastest way, what a program costs from source and from binary, and how a platform gets several devices."""
+    """The fastest way on each platform, and how a platform gets several devices."""
     lines = []
     for devices in dict.fromkeys(row.devices for row in rows):
         valid = [row for row in rows if row.devices == devices and row.run]
@@ -331,7 +331,7 @@ def notes(rows: Sequence[ContextsRow]) -> list[str]:
 
 
 def answer(rows: Sequence[ContextsRow]) -> str:
-    """The fastest way on each platform, over a context each, one queue in order and pageable memory."""
+    """The fastest way on each platform, relative to one context per device, one in-order queue and pageable memory."""
     parts = []
     for devices in dict.fromkeys(row.devices for row in rows if row.run):
         best = min((row for row in rows if row.devices == devices and row.run), key=lambda row: row.run or 0.0)

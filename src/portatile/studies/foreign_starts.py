@@ -183,7 +183,7 @@ def figures(rows: Sequence[StartsRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[StartsRow]) -> list[str]:
-    """The trials that each recording's search is spared."""
+    """How many trials each recording's search saves."""
     lines = []
     for row in shown(rows):
         if row.search == WITH:
@@ -194,14 +194,14 @@ def notes(rows: Sequence[StartsRow]) -> list[str]:
 
 
 def answer(rows: Sequence[StartsRow]) -> str:
-    """What is saved on the way to 95 % of each optimum."""
+    """How many trials are saved until 95 % of each optimum."""
     before = {(row.recording, row.known): row.to_95 for row in rows if row.search == WITHOUT}
     parts = []
     for row in (row for row in shown(rows) if row.search == WITH):
         plain = before.get((row.recording, row.known))
         if row.to_95 is not None and plain is not None:
             trials = "1 trial" if row.to_95 == 1 else f"{row.to_95:g} trials"
-            parts.append(f"{row.recording}: 95 % of the optimum after {trials} in place of {plain:g}, knowing {row.known}")
+            parts.append(f"{row.recording}: 95 % of the optimum after {trials} instead of {plain:g}, with suggestions from {row.known}")
     return ". ".join(parts)
 
 

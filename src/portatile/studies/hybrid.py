@@ -193,15 +193,15 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
     best = min(valid, key=lambda row: row.seconds or 0.0)
     if len(valid) == 1 and not any(row.count > 1 for row in rows):
         return [f"{best.devices} is the only device: nothing was shared; name several with --device"]
-    lines = [f"fastest: {best.devices}, {best.best_speedup:.2f} times the best single device"] if best.best_speedup else []
+    lines = [f"fastest: {best.devices}, {best.best_speedup:.2f} times as fast as the best single device"] if best.best_speedup else []
     lines += [
-        f"one core computed {percent(row.part)} of the problem in {duration(row.seconds)}; its rate is compared"
+        f"one core computed only {percent(row.part)} of the problem, in {duration(row.seconds)}; rates are compared"
         for row in rows
         if row.devices == ONE_CORE and row.seconds
     ]
     off = [row.off for row in valid if row.off is not None]
     if off:
-        lines.append(f"sets of several: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
+        lines.append(f"sets of several devices: the predicted time is off by {100 * max(off, key=abs):+.0f} % (the worst of {len(off)})")
     singles = {row.devices: row.seconds or 0.0 for row in valid if row.count == 1}
     for row in valid:
         members = [singles[name] for name in row.devices.split(" + ") if name in singles]
@@ -211,14 +211,14 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
 
 
 def answer(rows: Sequence[HybridRow]) -> str:
-    """The fastest set, beside the best single device and one core."""
+    """The fastest set, relative to the best single device and one core."""
     best = min((row for row in rows if row.count and row.seconds), key=lambda row: row.seconds or 0.0, default=None)
     if best is None:
         return ""
-    over = f", {best.best_speedup:.2f} times the best single device" if best.best_speedup and best.count > 1 else ""
-    core = f", {written(best.core_speedup)} times one core" if best.core_speedup else ""
+    over = f", {best.best_speedup:.2f} times as fast as the best single device" if best.best_speedup and best.count > 1 else ""
+    core = f", {written(best.core_speedup)} times as fast as one core" if best.core_speedup else ""
     off = max((row.off for row in rows if row.off is not None), key=abs, default=None)
-    simulated = "" if off is None else f". Simulated from each alone: {100 * off:+.0f} % beside what was measured, at worst"
+    simulated = "" if off is None else f". The time predicted from the single devices is off by {100 * off:+.0f} % at worst"
     return f"Fastest: {best.devices}, {duration(best.seconds or 0.0)}{over}{core}{simulated}"
 
 

@@ -157,7 +157,7 @@ def notes(rows: Sequence[ImagesRow]) -> list[str]:
 
 
 def answer(rows: Sequence[ImagesRow]) -> str:
-    """The fastest way of each element type, and what images and unrolling make of the same blocking."""
+    """The fastest way for each element type, and how much images and unrolling contribute with the same blocking."""
     parts = []
     for dtype in dict.fromkeys(row.dtype for row in rows):
         there = [row for row in rows if row.dtype == dtype and row.gflops]
@@ -167,8 +167,8 @@ def answer(rows: Sequence[ImagesRow]) -> str:
         device, blocking, reads, unrolled = best = max(valid, key=lambda way: valid[way])
         text = f"{dtype}: {written(valid[best])} Gflop/s by {blocking} on {device}, read from {_READ[reads]}{', unrolled' * unrolled}"
         memory, other = valid.get((device, blocking, "memory", unrolled)), valid.get((device, blocking, reads, not unrolled))
-        factors = [f"{valid[best] / memory:.2f} times memory"] if memory and reads != "memory" else []
-        factors += [f"{valid[best] / other:.2f} times {'not ' * unrolled}unrolled"] if other else []
+        factors = [f"{valid[best] / memory:.2f} times as fast as from memory"] if memory and reads != "memory" else []
+        factors += [f"{valid[best] / other:.2f} times as fast as {'not ' * unrolled}unrolled"] if other else []
         parts.append(f"{text} ({', '.join(factors)})" if factors else text)
     return ". ".join(parts)
 

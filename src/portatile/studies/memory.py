@@ -238,7 +238,7 @@ def notes(rows: Sequence[MemoryRow]) -> list[str]:
 
 
 def answer(rows: Sequence[MemoryRow]) -> str:
-    """What local memory saves on each device, and with which block."""
+    """How much time local memory saves on each device, and with which block."""
     parts: list[tuple[float, str]] = []
     for device, largest in compared_sizes(rows).items():
         there = [row for row in rows if (row.device, row.size, row.algorithm) == (device, largest, "local") and row.reduction is not None]

@@ -139,13 +139,13 @@ def notes(rows: Sequence[PhasesRow]) -> list[str]:
 
 
 def answer(rows: Sequence[PhasesRow]) -> str:
-    """What building takes of the first run, and what the cache leaves of it."""
+    """The share of building in the first run, and the time of a run with filled caches."""
     parts = []
     for row in (row for row in rows if row.caches == "empty" and row.total and row.build):
         took, share = row.total or 0.0, (row.build or 0.0) / (row.total or 1.0)
-        text = f"{row.workload} on {row.device}: {duration(took)} with empty caches, {percent(share)} of it building"
+        text = f"{row.workload} on {row.device}: {duration(took)} with empty caches, {percent(share)} of it for building"
         after = next((other.total for other in rows if _run_of(other) == _run_of(row) and other.caches == "cached" and other.total), None)
-        parts.append(text if after is None else f"{text}; {duration(after)} from the cache")
+        parts.append(text if after is None else f"{text}; {duration(after)} with filled caches")
     return ". ".join(parts)
 
 

@@ -224,15 +224,19 @@ def notes(rows: Sequence[ProgramRow]) -> list[str]:
 
 
 def answer(rows: Sequence[ProgramRow]) -> str:
-    """The slower back end's whole runs over the faster one's, and how much faster than the processor the kernels are."""
+    """How much longer whole runs take by the slower back end, and how much faster than on the CPU the kernels are."""
     slower = [row for row in rows if row.over_back_end and row.over_back_end > 1 and not row.relaxed]
     over = [f"{row.program} {row.over_back_end:.2f} ({row.device})" for row in slower]
-    text = f"Whole runs over those of the faster back end: {', '.join(over)}" if over else ""
+    text = f"Whole runs take longer than by the faster back end, by the factor: {', '.join(over)}" if over else ""
     best: dict[str, float] = {}
     for row in rows:
         if row.over_cpu and row.kind != "cpu":
             best[row.program] = max(row.over_cpu, best.get(row.program, 0.0))
-    faster = f"Kernels over the processor's: {', '.join(f'{name} {written(factor)}' for name, factor in best.items())}" if best else ""
+    faster = (
+        f"Kernels are faster than on the CPU, by the factor: {', '.join(f'{name} {written(factor)}' for name, factor in best.items())}"
+        if best
+        else ""
+    )
     return ". ".join(filter(None, (text, faster)))
 
 

@@ -232,26 +232,26 @@ def figures(rows: Sequence[ScaleRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[ScaleRow]) -> list[str]:
-    """Where each stops scaling, and what binds there; how far the simulation of recorded runs was off."""
+    """Where each stops scaling, and what limits it; how far the simulation of recorded runs was off."""
     lines = []
     for what, unit in (("tuning", "workers"), ("product", "devices")):
         simulated = [row for row in rows if row.what == what and row.efficiency is not None]
         poor = next((row for row in simulated if (row.efficiency or 0.0) < 0.5), None)
         if poor is not None:
-            lines.append(f"{what}: less than half of the ideal from {poor.count} {unit} on; what binds there: {poor.binds}")
+            lines.append(f"{what}: less than half of the ideal speed-up from {poor.count} {unit} on, limited by: {poor.binds}")
         elif simulated:
-            lines.append(f"{what}: {percent(simulated[-1].efficiency)} of the ideal on {simulated[-1].count} {unit}")
+            lines.append(f"{what}: {percent(simulated[-1].efficiency)} of the ideal speed-up on {simulated[-1].count} {unit}")
     off = [error for row in rows if row.what == "recorded" and (error := _off(row)) is not None]
     if off:
-        lines.append(f"recorded runs: simulated {100 * median(off):+.0f} % beside what they took (median of {len(off)})")
+        lines.append(f"recorded runs: the simulated time is off by {100 * median(off):+.0f} % (median of {len(off)})")
     off = [error for row in rows if row.what == HERE and (error := _off(row)) is not None]
     if off:
-        lines.append(f"devices here: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
+        lines.append(f"devices here: the predicted time is off by {100 * max(off, key=abs):+.0f} % (the worst of {len(off)})")
     return lines + [row.status for row in rows if row.what == HERE and row.status != "ok"]
 
 
 def answer(rows: Sequence[ScaleRow]) -> str:
-    """Where each stops scaling, and what binds there."""
+    """Where each stops scaling, and what limits it."""
     answers = [line for line in notes(rows) if line.startswith(("tuning", "product", "devices here"))]
     return ". ".join(line[0].upper() + line[1:] for line in answers)
 
