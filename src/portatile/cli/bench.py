@@ -51,9 +51,9 @@ def command() -> None:
 @click.option("--start", type=int, help="Bytes of the first copy of --mode range.")
 @click.option("--end", type=int, help="Bytes of the last copy, at most.")
 @click.option("--increment", type=int, help="Bytes added from one copy to the next.")
-@click.option("--htod", is_flag=True, help="Copies from host to device; without one of these three flags all are measured.")
-@click.option("--dtoh", is_flag=True, help="Copies from device to host.")
-@click.option("--dtod", is_flag=True, help="Copies within the device, which count twice: read and written.")
+@click.option("--htod", is_flag=True, help="Measure only copies from host to device. Without one of these three flags all are measured.")
+@click.option("--dtoh", is_flag=True, help="Measure only copies from device to host.")
+@click.option("--dtod", is_flag=True, help="Measure only copies within the device, which count twice, as read and as written.")
 @click.option(
     "--stream/--no-stream", default=True, show_default=True, help="Also measure BabelStream's kernels: copy, mul, add, triad, dot."
 )
@@ -105,7 +105,7 @@ def bandwidth(
 @click.option(
     "--rounds",
     type=_options.Whole(min=8),
-    help="Steps of a chain; more where measurements scatter. Default: 8192 on a GPU, else 2048; for functions 256.",
+    help="Steps of a chain; use more if measurements scatter. Default: 8192 on a GPU, else 2048; for functions 256.",
 )
 @click.option("--tune", "budget", help="Tune each kernel first within this budget: 5s, or a number of trials.")
 @click.option("--fresh", is_flag=True, help="Replace stored ceilings; else the faster of old and new is stored.")

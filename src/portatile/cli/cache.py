@@ -56,7 +56,7 @@ def clear() -> None:
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_options.device("selector")
-@click.option("--arch", help="A CUDA architecture instead, for example sm_90; compiles what FILE lists and needs no such device.")
+@click.option("--arch", help="Compile for this CUDA architecture, for example sm_90, without such a device; needs FILE.")
 def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     """Compile the configurations in FILE, or everything that was tuned on the device, ahead of use.
 

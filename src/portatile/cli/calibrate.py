@@ -24,13 +24,18 @@ from portatile.workloads.gemm.forms.gpu.costs import Model
 @click.command("calibrate")
 @click.argument("workload", type=_options.OneOf(["gemm"]), default="gemm")
 @_options.device("selector")
-@click.option("--budget", default="10m", show_default=True, help="Time for timing; fitting takes seconds more.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model's file instead of the user's own.")
+@click.option("--budget", default="10m", show_default=True, help="Time for the timings; fitting takes some seconds more.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the model to this file, not the data directory.",
+)
 @click.option(
     "--refit",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fit to the timings in this file, or these.",
+    help="Fit to the timings in this file instead of measuring; repeat for several files.",
 )
 @click.option("--judge", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Judge the model on the timings in this file.")
 @_options.document()

@@ -29,7 +29,7 @@ from portatile.tuning.search.replay import Recording
 )
 @click.option("--workload", help="Only recordings of this workload.")
 @_options.seed("the first run")
-@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves there as an SVG picture.")
+@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves to this SVG file.")
 @_options.document("Print figures and curves as one JSON list instead of the tables.")
 def command(
     files: tuple[Path, ...],

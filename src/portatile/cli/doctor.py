@@ -20,7 +20,7 @@ _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]
 @click.option(
     "--seconds", default=doctor.TEST_SECONDS, show_default=True, type=_options.Seconds(min=1), help="How long each test may take."
 )
-@click.option("--repair", "mend", is_flag=True, help="Put what can be read of a damaged result store into a new one, and do nothing else.")
+@click.option("--repair", "mend", is_flag=True, help="Only copy all readable trials of a damaged result store to a new one.")
 def command(as_json: bool, seconds: float, mend: bool) -> int:
     """Show what works, what is broken and how to fix it.
 

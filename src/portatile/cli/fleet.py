@@ -22,7 +22,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--host", default="0.0.0.0", show_default=True, help="Address of this machine that workers reach.")
+@click.option("--host", default="0.0.0.0", show_default=True, help="Address of this machine for the workers.")
 @click.option("--port", type=_options.Whole(0, 65535), default=_PORT, show_default=True, help="Port; 0 for any free one.")
 def scheduler(host: str, port: int) -> None:
     """Run a scheduler until Ctrl-C. It trusts everybody who reaches its port: keep it inside your own network."""

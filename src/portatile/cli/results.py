@@ -28,10 +28,10 @@ _COLUMNS = ("problem", "differs from the default", "time", "median within", "spe
 @click.command()
 @click.argument("named", metavar="[WORKLOAD]", required=False)
 @_options.selection()
-@click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
-@click.option("--all", "every_text", is_flag=True, help="Every text of your own kernels that was tuned, not only the newest of each.")
+@click.option("--best", is_flag=True, help="With --json: only the fastest trial of each problem on each device.")
+@click.option("--all", "every_text", is_flag=True, help="Show all tuned texts of your own kernels, not only the newest of each.")
 @_options.store()
-@click.option("--regret", is_flag=True, help="How good the selection for untuned shapes is: each tuned shape is held out in turn.")
+@click.option("--regret", is_flag=True, help="Show how good the selection for untuned shapes is: each tuned shape is held out in turn.")
 @click.option("--forget", is_flag=True, help="Remove these trials from the store; takes WORKLOAD, --device or both.")
 @_options.document("Print the trials themselves, a JSON list that other stores can import.")
 def command(

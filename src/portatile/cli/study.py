@@ -50,7 +50,7 @@ class Studies(Suggesting):
 
 
 @click.group("study", cls=Studies, invoke_without_command=True)
-@click.option("--list", "listed", is_flag=True, help="Tell every study: its experiments, question and usual minutes.")
+@click.option("--list", "listed", is_flag=True, help="List every study with its experiments, question and usual minutes.")
 @click.pass_context
 def command(ctx: click.Context, listed: bool) -> None:
     """Answer a question about one or several devices by measuring. Every result is checked.
@@ -72,10 +72,10 @@ def command(ctx: click.Context, listed: bool) -> None:
 
 
 @click.command(_ALL)
-@click.option("--budget", metavar="BUDGET", help="Time for all together: 30m. Without: as long as it takes.")
+@click.option("--budget", metavar="BUDGET", help="Time for all studies together: 30m. Default: no limit.")
 @click.option(*_DEVICE, multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all of them.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Write the page here, as .html.")
-@click.option("--fresh", is_flag=True, help="Forget what interrupted studies left.")
+@click.option("--fresh", is_flag=True, help="Discard the rows of interrupted studies.")
 def run_all(budget: str | None, selectors: tuple[str, ...], output: Path, fresh: bool) -> int:
     """Run every study that the devices can answer, the quickest first, and write one page with all of them."""
     if output.suffix != ".html":
@@ -119,8 +119,8 @@ def _command(study: Study) -> click.Command:
         text = f"Device, as `portatile devices` names it; repeat. Default: {which}."
         own.append(click.Option(_DEVICE, multiple=True, help=text))
     if not any("--budget" in option.opts for option in own):  # the searches of a few studies have one of their own
-        own.append(click.Option(["--budget", "limit"], metavar="BUDGET", help="Time for it: 30s. Without: as long as it takes."))
-    own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
+        own.append(click.Option(["--budget", "limit"], metavar="BUDGET", help="Time for the study: 30s. Default: no limit."))
+    own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Discard the rows of an interrupted run, and start again.")]
     hint = f"`portatile study {study.name} WORKLOAD --help` lists sizes and options.\n\n" if study.problem == "needed" else ""
     about_it = f"Experiments of published papers: {', '.join(study.answers)}; usually {study.minutes:g} min."
     text = f"{study.question}\n\n{hint}{about_it}\n\nTimed: {study.timed}"

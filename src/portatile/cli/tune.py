@@ -59,7 +59,7 @@ class _Options:
 @per_workload("tune")
 @_options.devices()
 @click.option(
-    "--budget", default="60s", show_default=True, help="Time or trials: 30s, 5m, 200, or both: 60s,200; the final comparison included."
+    "--budget", default="60s", show_default=True, help="Time, trials or both: 30s, 5m, 200, 60s,200. Includes the final comparison."
 )
 @click.option(
     "--strategy",
@@ -69,15 +69,17 @@ class _Options:
     shell_complete=lambda ctx, parameter, begun: [name for name in strategies.names() if name.startswith(begun)],
 )
 @_options.seed("the operands and of the strategy's choices")
-@click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
-@click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file; needs no device.")
-@click.option("--cold", is_flag=True, help="Time every run with operands that no cache holds.")
-@click.option("--no-model", is_flag=True, help="Compile and run also what the model expects to fail or be slow.")
+@click.option("--fresh", is_flag=True, help="Also measure configurations whose results are stored.")
+@click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file instead of a device.")
+@click.option("--cold", is_flag=True, help="Time every run with cold caches.")
+@click.option("--no-model", is_flag=True, help="Also compile and run configurations that the model expects to fail or be slow.")
+@click.option("--objective", default="time", show_default=True, help="What to minimise: time, or energy if the device reports its power.")
+@click.option("--oclgrind", is_flag=True, help="Check the winner for races between work-items with the simulator Oclgrind.")
 @click.option(
-    "--objective", default="time", show_default=True, help="What to minimise: time, or energy where the device reports its power."
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Tune on the fleet of this Dask scheduler (tcp://host:8786), or local.",
 )
-@click.option("--oclgrind", is_flag=True, help="Look for races between work-items in the winner, with Oclgrind's simulator.")
-@click.option("--scheduler", metavar="ADDRESS", help="Tune on the fleet of this Dask scheduler (tcp://host:8786), or local.")
 @_options.document()
 def command(problem: Problem, recorded: Path | None, scheduler: str | None, **given: Any) -> None:
     """Search for the fastest configuration of a workload.

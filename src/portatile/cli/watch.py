@@ -18,12 +18,10 @@ from portatile.reports.write import Selection
 @click.command()
 @_options.selection()
 @_options.store()
-@click.option(
-    "--wait", "seconds", type=_options.Seconds(min=0), help="How long to wait for a search to begin: 5m. Default: until there is one."
-)
+@click.option("--wait", "seconds", type=_options.Seconds(min=0), help="How long to wait for a search to begin: 5m. Default: no limit.")
 @click.option("--port", type=_options.Whole(min=1, max=65535), help="The port; default: a free one.")
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Keep the last state as a report in this file.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Save the last state as a report in this file.")
 def command(
     workload: str | None, device: str | None, path: Path | None, seconds: float | None, port: int | None, show: bool, output: Path | None
 ) -> int:

@@ -88,8 +88,8 @@ class ContextsRow:
 class ContextsOptions:
     """How much is filtered, in how many chunks, how often."""
 
-    mebibytes: int = option(16, Option("Size of the matrix.", least=1))
-    chunks: int = option(8, Option("Chunks that travel through the devices.", least=1))
+    mebibytes: int = option(16, Option("Size of the matrix in MiB.", least=1))
+    chunks: int = option(8, Option("Number of chunks that pass through the devices.", least=1))
     repeat: int = option(4, Option("Runs of each way after the first.", least=1))
 
 

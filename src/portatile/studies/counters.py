@@ -58,7 +58,7 @@ class CountersOptions:
     """Of which configuration."""
 
     config: tuple[str, ...] = option(
-        (), Option("Change one parameter of the configuration; repeat. Default: what would run.", metavar="NAME=VALUE")
+        (), Option("Change one parameter of the configuration; repeat. Default: the configuration that would run.", metavar="NAME=VALUE")
     )
 
 

@@ -100,7 +100,7 @@ class FilterOptions:
     dtype: str = option("float64", Option("Element type.", choices=("float32", "float64")))
     filters: tuple[str, ...] = option((), Option(f"Of {', '.join(FILTERS)}; repeat or separate by commas; default: all."))
     boundaries: tuple[str, ...] = option((), Option(f"Of {', '.join(BOUNDARIES)}; default: all."))
-    no_core: bool = option(False, "Leave out one processor core.")
+    no_core: bool = option(False, "Do not measure one processor core.")
 
 
 def measure(run: Run) -> Iterator[FilterRow]:

@@ -59,12 +59,14 @@ class StartsOptions:
     """What is searched, and what is known before."""
 
     files: tuple[Path, ...] = option((), Option("Recorded trials to search: T4, a cache of Kernel Tuner, a result store.", argument=True))
-    known: tuple[Path, ...] = option((), "What others found for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
-    starts: int = option(4, Option("Configurations that are taken from it; the first two are tried, others while they pay.", least=1))
-    strategy: str = option("auto", "How to search.")
+    known: tuple[Path, ...] = option((), "Results of others for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
+    starts: int = option(
+        4, Option("Configurations to suggest; the first two are always tried, others only while a suggestion leads.", least=1)
+    )
+    strategy: str = option("auto", "Search strategy.")
     repeats: int = option(10, Option("Searches of each kind, each with its own seed.", least=1))
     budget: int = option(100, Option("Trials of each search.", least=2))
-    seed: int = option(0, Option("Of the first search.", least=0))
+    seed: int = option(0, Option("Seed of the first search.", least=0))
 
 
 def measure(run: Run) -> Iterator[StartsRow]:

@@ -58,10 +58,10 @@ class GapOptions:
         ),
     )
     config: tuple[str, ...] = option(
-        (), Option("Change one parameter of the configuration; repeat. Default: what would run.", metavar="NAME=VALUE")
+        (), Option("Change one parameter of the configuration; repeat. Default: the configuration that would run.", metavar="NAME=VALUE")
     )
-    quick: bool = option(False, "Not every combination: the document's order, and those that lack two optimisations at most.")
-    relaxed: bool = option(False, f"Also everything with {RELAXED}.")
+    quick: bool = option(False, "Only combinations in the order of the paper, and those that lack at most two optimisations.")
+    relaxed: bool = option(False, f"Also measure all builds with {RELAXED}.")
 
 
 def measure(run: Run) -> Iterator[GapRow]:

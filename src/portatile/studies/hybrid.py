@@ -69,9 +69,9 @@ class HybridRow:
 class HybridOptions:
     """How often each set runs, in how many processes, and how much of the problem one core computes."""
 
-    repeat: int = option(12, Option("Runs of each set after the first: in them a set finds its shares.", least=1))
+    repeat: int = option(12, Option("Runs of each set after the first, in which it settles how to share the work.", least=1))
     processes: int = option(1, Option("Processes that share the devices; each computes its part of the problem.", least=1))
-    core_part: int = option(16, Option("One core computes the problem divided by this.", least=1))
+    core_part: int = option(16, Option("One core computes only one part in this many of the problem.", least=1))
 
 
 def measure(run: Run) -> Iterator[HybridRow]:

@@ -56,7 +56,7 @@ class ImagesRow:
 class ImagesOptions:
     """Products of ``size`` x ``size`` matrices."""
 
-    size: int = option(256, Option("Rows and columns of the matrices; the document's go to 6144.", least=1))
+    size: int = option(256, Option("Rows and columns of the matrices; the paper goes up to 6144.", least=1))
     dtypes: tuple[str, ...] = option(("float32", "float64"), Option("float32 or float64; repeat. Default: both.", names=("--dtype",)))
 
 

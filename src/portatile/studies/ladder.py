@@ -81,7 +81,7 @@ class LadderOptions:
 
     size: int = option(0, Option(f"Rows and columns of the matrices; default: {_ON_GPUS} on GPUs, {_ON_CPUS} on CPUs.", least=0))
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
-    carveouts: tuple[int, ...] = option((1, 50, 100), "Per cent of local memory that rung 7 is tried with, where the driver can be asked.")
+    carveouts: tuple[int, ...] = option((1, 50, 100), "Carve-outs (per cent of local memory) for rung 7, if supported.")
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class MemoryRequest:
     sizes: tuple[int, ...] = option((128, 256, 512, 1024), "Rows and columns of the matrices.")
     blocks: tuple[int, ...] = option((2, 4, 8, 16), "Edges of work-group and tile.")
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
-    repeat: int = option(3, Option("Runs of each kernel after the first; of slow ones fewer.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first; fewer for slow kernels.", least=0))
 
 
 def on_the_host(request: MemoryRequest) -> list[int]:

@@ -76,13 +76,13 @@ class PairsRequest:
 class MapOptions:
     """The options of the study, as a command line gives them."""
 
-    down: str = option("", Option("The parameter of the lines: TRR, or TRR=1,2,4 for some values.", metavar="NAME[=VALUES]"))
+    down: str = option("", Option("The parameter of the rows: TRR, or TRR=1,2,4 for some values.", metavar="NAME[=VALUES]"))
     across: str = option("", Option("The parameter of the columns, in the same way.", metavar="NAME[=VALUES]"))
     fixed: tuple[str, ...] = option(
         (), Option("Values that another parameter may take; repeat.", names=("--fix", "fixed"), metavar="NAME=VALUES")
     )
     tries: int = option(4, Option("Configurations for each pair.", least=1))
-    seed: int = option(0, Option("Of what is tried.", least=0))
+    seed: int = option(0, Option("Seed of the choice of configurations.", least=0))
 
 
 Pair = tuple[Value, Value]

@@ -64,10 +64,10 @@ class PhasesRow:
 class PhasesOptions:
     """Without a workload on the command line TRSM and a product are run, of ``size`` unknowns and ``sides`` right-hand sides."""
 
-    size: int = option(512, Option("Rows of TRSM's matrix; of the product all sizes.", least=1))
+    size: int = option(512, Option("Rows of TRSM's matrix, and all sizes of the product.", least=1))
     sides: int = option(64, Option("Right-hand sides of TRSM.", least=1))
     dtype: str = option("float64", Option("Element type of both.", choices=("float32", "float64")))
-    full: bool = option(False, f"The document's size: TRSM with {_FULL_SIZE} rows and {_FULL_SIDES} right-hand sides.")
+    full: bool = option(False, f"The size of the paper: TRSM with {_FULL_SIZE} rows and {_FULL_SIDES} right-hand sides.")
     repeat: int = option(3, Option("Runs of the kernel after the first.", least=0))
 
 

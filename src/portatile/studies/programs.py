@@ -77,10 +77,10 @@ class ProgramRow:
 class ProgramOptions:
     """Which programs, how large and how often."""
 
-    programs: tuple[str, ...] = option((), Option(f"Of {', '.join(PROGRAMS)}, repeat or separate by commas; default: all."))
-    scale: int = option(0, Option(f"Divides the documents' sizes; default: 1 on GPUs, {ON_CPUS} where a CPU takes part.", least=0))
+    programs: tuple[str, ...] = option((), Option(f"Some of {', '.join(PROGRAMS)}; repeat or separate by commas; default: all."))
+    scale: int = option(0, Option(f"Divisor of the papers' sizes; default: 1 on GPUs, {ON_CPUS} if a CPU takes part.", least=0))
     repeat: int = option(3, Option("Runs of the kernel after the first.", least=1))
-    plain: bool = option(False, f"Without {RELAXED}.")
+    plain: bool = option(False, f"Do not measure with {RELAXED}.")
 
 
 @dataclass(frozen=True)

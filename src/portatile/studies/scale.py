@@ -68,20 +68,20 @@ class ScaleOptions:
 
     files: tuple[Path, ...] = option((), Option("Files of recorded trials, for their times.", argument=True))
     trials: int = option(2000, Option("Trials of the search, drawn from the recorded ones.", least=1))
-    compilers: int = option(12, Option("Texts that each worker's machine compiles at once; 0: workers compile.", least=0))
+    compilers: int = option(12, Option("Texts that each worker's machine compiles at once; 0: the workers compile.", least=0))
     client: float = option(0.02, Option("Seconds of the client for each trial: strategy, plan, store; 0.02 for a GEMM on a GPU.", least=0))
     scheduler: float = option(0.001, Option("Seconds of Dask's scheduler for each task.", least=0))
     message: float = option(0.0005, Option("Seconds of a message.", least=0))
     failing: float = option(0.0, Option("Share of trials that end their worker.", least=0))
     size: int = option(32768, Option("Rows and columns of the product's matrices.", least=1))
-    dtype: str = option("float64", Option("Its element type.", choices=("float32", "float64")))
-    rate: float = option(0.0, Option("Tflop/s of a device.", least=0))
+    dtype: str = option("float64", Option("Element type of the product.", choices=("float32", "float64")))
+    rate: float = option(0.0, Option("Tflop/s of a device; 0: the fastest product in the package's results.", least=0))
     link: float = option(50.0, Option("GB/s of a device's own link, either way.", least=0.001))
     host: float = option(400.0, Option("GB/s of the host's memory, for all links together.", least=0.001))
     measure: int = option(
-        0, Option("Rows and columns of the product that the devices here compute. 0: 8192 with a GPU, else 1024.", least=0)
+        0, Option("Rows and columns of the product that this machine's devices compute. 0: 8192 with a GPU, else 1024.", least=0)
     )
-    repeat: int = option(8, Option("Runs of each set of devices after the first: in them a set finds its shares.", least=1))
+    repeat: int = option(8, Option("Runs of each set of devices after the first, in which it settles how to share the work.", least=1))
 
 
 def measure(run: Run) -> Iterator[ScaleRow]:

@@ -54,11 +54,11 @@ class ScalingRow:
 class ScalingOptions:
     """The sizes of the matrices; ``block`` is the edge of work-group and tile."""
 
-    sizes: tuple[int, ...] = option((64, 128, 256, 512), "Rows and columns of the matrices; the document's go to 4096.")
+    sizes: tuple[int, ...] = option((64, 128, 256, 512), "Rows and columns of the matrices; the paper goes up to 4096.")
     block: int = option(16, Option("Edge of work-group and tile.", least=1))
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
-    sequential: int = option(512, Option("The largest size for one work-item, on processors only.", least=0))
-    repeat: int = option(3, Option("Runs of each kernel after the first; of slow ones fewer.", least=0))
+    sequential: int = option(512, Option("The largest size for one work-item, on CPUs only.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first; fewer for slow kernels.", least=0))
 
 
 def points(device: Device, options: ScalingOptions) -> list[tuple[int, Config]]:

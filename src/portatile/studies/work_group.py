@@ -68,10 +68,10 @@ class WorkGroupRow:
 class WorkGroupRequest:
     """What to sweep: ``workload`` is coulomb or mri, with and without relaxed mathematics; ``kind`` is MRI's."""
 
-    workload: str = option("coulomb", Option("coulomb: 16 x 1 to 16 x 32; mri: 16 to the most.", choices=("coulomb", "mri")))
-    kind: str = option("", Option("Of mri: Q (the default) or F^H d.", choices=("q", "fhd")))
-    scale: int = option(0, Option(f"Divides Parboil's sizes; default: 1 on GPUs, {ON_CPUS} on CPUs.", least=0))
-    items: tuple[int, ...] = option((), "Work-items of the groups to try, separated by commas; default: all.")
+    workload: str = option("coulomb", Option("coulomb: groups of 16 x 1 to 16 x 32; mri: 16 to the limit.", choices=("coulomb", "mri")))
+    kind: str = option("", Option("The kernel of mri: Q (the default) or F^H d.", choices=("q", "fhd")))
+    scale: int = option(0, Option(f"Divisor of Parboil's sizes; default: 1 on GPUs, {ON_CPUS} on CPUs.", least=0))
+    items: tuple[int, ...] = option((), "Numbers of work-items to try, separated by commas; default: all.")
     relaxed: tuple[bool, ...] = (False, True)
     length: MeasurementLength = field(default_factory=MeasurementLength)
 
