@@ -81,7 +81,7 @@ def test_a_recorded_run_stands_beside_its_simulation() -> None:
     assert row.measured == 9.0
     assert scale.as_recorded(trials[:1], 0, FREE) is None
     assert (scale.compilers_of(CPU, 12), scale.compilers_of(GPU, 12)) == (CPU.compute_units, 12)
-    assert "simulated +0 %" in scale.notes([row])[-1]
+    assert "off by +0 %" in scale.notes([row])[-1]
 
 
 def test_texts_of_a_recorded_trial_are_compiled_at_once() -> None:
@@ -132,7 +132,7 @@ def test_devices_here_are_told_beside_their_prediction() -> None:
     rows = scale.finish([row(1, "one", None, 1.0), row(1, "other", None, 2.0), row(2, "one + other", 0.69, 0.75)])
     assert [one.speedup for one in rows] == pytest.approx([1, 0.5, 4 / 3])
     assert rows[2].off == pytest.approx(-0.08)
-    assert scale.notes(rows) == ["devices here: predicted -8 % beside what was measured (the worst of 1)"]
+    assert scale.notes(rows) == ["devices here: the predicted time is off by -8 % (the worst of 1)"]
     assert [chart.title for chart in scale.figures(rows)] == ["A product here"]
 
 
@@ -179,7 +179,7 @@ def test_sets_of_a_hybrid_computation_stand_beside_their_prediction(here: Any, m
     assert pair.off == pytest.approx(pair.predicted / 0.7 - 1)
     assert pair.predicted_speedup == pytest.approx(1 / pair.predicted)
     assert all(row.predicted is None for row in rows if row.count == 1)
-    assert f"predicted {100 * pair.off:+.0f} % beside what was measured" in " ".join(hybrid.notes(rows))
+    assert f"predicted time is off by {100 * pair.off:+.0f} %" in " ".join(hybrid.notes(rows))
     (chart,) = hybrid.figures(rows)
     assert chart.title == "Speed-up over the best single device"
     assert "at worst" in hybrid.answer(rows)
@@ -241,7 +241,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert main(["study", "scale", "--trials", "200"]) == 0
     shown = capsys.readouterr().out
     assert "1000" in shown
-    assert "what binds there" in shown
+    assert "limited by" in shown
     assert "not measured: no device" in shown
 
 

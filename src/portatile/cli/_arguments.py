@@ -67,7 +67,7 @@ def _argument(parameter: Parameter, word: str, rng: np.random.Generator) -> Kern
 
 
 def _element(kind: str, instead: str = "another type, as in uchar:4096, or a file") -> np.dtype[Any]:
-    """The element type of a buffer; three components take the memory of four. ``instead``: what to give for a type that is not known."""
+    """The element type of a buffer (three components take the memory of four). ``instead``: the suggestion for an unknown type."""
     match = ELEMENT.fullmatch(kind.removesuffix("*").removeprefix("const ").strip())
     if match is None and kind in UNPASSED:
         raise ValueError(f"OpenCL C does not take a {kind}; declare it {UNPASSED[kind]}")
@@ -98,7 +98,7 @@ def _buffer(declared: str, word: str, rng: np.random.Generator) -> Array:
 
 
 def _fill(word: str) -> str:
-    """What stands behind COUNT=; zeros where nothing does."""
+    """The value after COUNT=; zeros if there is none."""
     _, given, fill = word.partition("=")
     return fill if given else "zeros"
 

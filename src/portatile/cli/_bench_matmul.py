@@ -33,12 +33,14 @@ from portatile.studies.framework.table import readable
     help="; ".join(f"{k}: {v}" for k, v in ALGORITHMS.items()) + ".",
 )
 @click.option(
-    "--rung", type=_options.Whole(min(RUNGS), max(RUNGS)), help="A rung of the ladder in place of an algorithm: 1 naive to 10 any size."
+    "--rung",
+    type=_options.Whole(min(RUNGS), max(RUNGS)),
+    help="A rung of the ladder, from 1 (naive) to 10 (any size).",
 )
 @click.option(
     "--preset",
     type=_options.OneOf(list(PRESETS)),
-    help="A named point of the generator in place of an algorithm. " + "; ".join(f"{k}: {v}" for k, v in PRESETS.items()) + ".",
+    help="A named configuration of the generator instead of an algorithm. " + "; ".join(f"{k}: {v}" for k, v in PRESETS.items()) + ".",
 )
 @click.option("--size", type=_options.Whole(min=1), default=1024, show_default=True, help="Rows and columns of every matrix.")
 @click.option("-m", type=_options.Whole(min=1), help="Rows of C, if not --size.")
@@ -49,16 +51,18 @@ from portatile.studies.framework.table import readable
 @click.option(
     "--shuffle", is_flag=True, help="Work-items of a warp exchange A's elements by shuffles: fewer reads of local memory (NVIDIA)."
 )
-@click.option("--plain", is_flag=True, help="Read A and B through no read-only path, which compilers take by themselves (NVIDIA).")
+@click.option("--plain", is_flag=True, help="Do not read A and B through the read-only path, which compilers use by default (NVIDIA).")
 @click.option(
-    "--carveout", type=_options.OneOf(["0", "25", "50", "75", "100"]), help="Per cent of a multiprocessor's memory that is local (CUDA)."
+    "--carveout",
+    type=_options.OneOf(["0", "25", "50", "75", "100"]),
+    help="Per cent of on-chip memory that is local memory (CUDA).",
 )
 @click.option("--device", help="Device, as `portatile devices` names it, or its number if --platform is given; default: the best one.")
 @click.option("--platform", type=_options.Whole(min=0), help="Number of the OpenCL platform, as in the ids of `portatile devices`.")
 @click.option("--cpu", is_flag=True, help="Use a CPU, whatever other devices there are.")
 @click.option("--dtype", type=_options.OneOf(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
 @click.option("--repeat", type=_options.Whole(min=0), default=3, show_default=True, help="Runs of the kernel after the first.")
-@click.option("--counters", is_flag=True, help="Also what hardware counters say of a run, or why they say nothing.")
+@click.option("--counters", is_flag=True, help="Also show hardware counters of a run, or why there are none.")
 @click.option("--cold", is_flag=True, help="Compile even if portatile's or the driver's cache holds the kernel.")
 @_options.seed("A and B, uniform in [-0.5, 0.5)")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write C here: .txt, .npy, or .npz with A and B beside it.")
@@ -89,7 +93,7 @@ def matmul(
 ) -> None:
     """Multiply two square matrices once, check the result, and show the time of each phase.
 
-    Phases: looking for the platform, making context and queue, building the kernel, allocating buffers, transfers and the kernel.
+    Phases: finding the platform, creating context and queue, building the kernel, allocating buffers, transfers, and the kernel.
     """
     if output is not None and output.suffix not in (".txt", ".npy", ".npz"):
         raise click.UsageError(f"{output}: C is written as .txt, .npy or .npz")
@@ -151,7 +155,7 @@ def _print(product: MatrixProduct, done: PhaseTimes, best: float, rate: float) -
 
 @contextmanager
 def _cold_compiler() -> Iterator[None]:
-    """Disable the driver's cache meanwhile; a driver that was loaded before may not notice."""
+    """Disable the driver's cache inside the block; a driver that is already loaded may not notice."""
     before = dict(os.environ)
     os.environ.update(devices.COLD_COMPILER)
     try:

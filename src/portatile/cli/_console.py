@@ -40,7 +40,7 @@ err = _Console(stderr=True, highlight=False)
 class Listing:
     """A table whose first ``left`` columns are text, the others numbers. Columns without any cell are left out.
 
-    Where the terminal is too narrow, the widest column of text is wrapped if enough is left for it; else each cell has its own line.
+    If the terminal is too narrow, the widest text column is wrapped if enough width is left for it; otherwise each cell has its own line.
     """
 
     title: str
@@ -107,8 +107,8 @@ def track(items: Sequence[T], what: str) -> Iterator[T]:
 
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar of ``total`` steps, off a terminal a line for each that ends a second or more after the line before; gives a function
-    that takes one.
+    """A progress bar of ``total`` steps, and a function that completes one. Without a terminal, a step that ends at least a second after
+    the previous line prints a line.
     """
     if not err.is_terminal:
         yield _Lines(what, total).advance
@@ -136,7 +136,7 @@ class _Lines:
 
 
 def say(text: str) -> None:
-    """Say what is going on, on a terminal only, in one static line: a spinner would disturb the measurement."""
+    """Print the current activity in one static line, on a terminal only: a spinner would disturb the measurement."""
     if err.is_terminal:
         err.print(text, style="dim", markup=False)
 

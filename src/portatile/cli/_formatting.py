@@ -26,7 +26,7 @@ def titled(problem: Problem) -> str:
 
 
 def brief(problem: Problem) -> str:
-    """The workload's name and its shape, without what is as usual: options with their first value, a user's own kernel's version."""
+    """The workload's name and its shape, without options that have their first value and without the version of a user's own kernel."""
     other_tuners = speeds.known(problem) is None and not problem.workload.startswith(OWN)
     options = problem.options if other_tuners else speeds.unusual(problem)
     return " ".join(filter(None, (problem.workload, spelled(problem.sizes), problem.dtype, spelled(options))))
@@ -39,7 +39,7 @@ def ceiling(trial: Trial, workload: Workload | None) -> str:
 
 
 def beyond_ceiling(trial: Trial, workload: Workload | None) -> str:
-    """Why a trial is faster than the ceiling; empty where it is not, by more than measurements scatter."""
+    """Why a trial is faster than the ceiling; empty unless it is by more than the scatter of measurements."""
     binding = _binding(trial, workload)
     if binding is None or binding.share < _BEYOND:
         return ""

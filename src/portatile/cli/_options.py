@@ -106,7 +106,7 @@ def document(text: str = "Print one JSON document instead of the table.") -> Opt
 def store(exists: bool = False) -> Option:
     """``--store``, which the command takes as ``path``."""
     return click.option(
-        "--store", "path", type=click.Path(exists=exists, dir_okay=False, path_type=Path), help="Another file than the user's result store."
+        "--store", "path", type=click.Path(exists=exists, dir_okay=False, path_type=Path), help="A result store other than the user's."
     )
 
 

@@ -44,7 +44,7 @@ class _WorkloadOrShapes(WorkloadCommand):
 
     def __init__(self, workload: Workload, plain: click.Command) -> None:
         shown = click.Option(
-            ["--shapes"], metavar="FILE", expose_value=False, help="Tune every shape in FILE, a line of sizes each, in place of one."
+            ["--shapes"], metavar="FILE", expose_value=False, help="Tune every shape in FILE (one per line) instead of a single shape."
         )
         super().__init__(workload, params=[*plain.params, shown], callback=plain.callback, help=plain.help)
         self.plain = plain

@@ -17,7 +17,7 @@ _PREFIX = "study_"
 
 
 def parameters(kind: type[Any]) -> list[click.Parameter]:
-    """The fields of ``kind`` as options of the command line, in their order; fields that are no options are left out."""
+    """The fields of ``kind`` as command-line options, in their order; other fields are left out."""
     hints = get_type_hints(kind)
     options: list[click.Parameter] = []
     for field in fields(kind):
@@ -28,7 +28,7 @@ def parameters(kind: type[Any]) -> list[click.Parameter]:
 
 
 def chosen(kind: type[Any], given: dict[str, Any]) -> Any:
-    """The record that the words say; takes them out of ``given``. Raises UsageError for a list that is none."""
+    """The options record from ``given``, which loses these entries. Raises UsageError for a malformed list."""
     hints = get_type_hints(kind)
     values = {name.removeprefix(_PREFIX): given.pop(name) for name in list(given) if name.startswith(_PREFIX)}
     return kind(**{name: _value(name, hints[name], value) for name, value in values.items()})

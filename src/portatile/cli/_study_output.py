@@ -93,7 +93,7 @@ class StudyOutput:
 
 
 def _show(outcome: StudyOutcome) -> None:
-    """The table, or the maps where that is what the study draws; remarks, and what was timed."""
+    """Print the table, or the maps of a study that draws maps; then the remarks, and what was timed."""
     study, rows = outcome.study, outcome.rows
     if not rows:
         return

@@ -15,7 +15,7 @@ Action = Callable[..., int | None]
 
 
 def with_files(group: WorkloadGroup, action: Action, without: Collection[str] = ()) -> WorkloadGroup:
-    """Let a file's name stand for a workload in ``group``; that of a kernel's text alone is refused with what to do.
+    """Accept the name of a T1 file in place of a workload in ``group``; a file with only a kernel text is refused with advice.
 
     ``action`` is called with the file's ``t1.Specification`` and, by their names, with the group's options other than ``without``.
     """

@@ -22,7 +22,7 @@ _SAVED = {model.ON_PAPER: "rejected on paper", model.COMPILED: "rejected once co
 
 
 def show(result: tuner.TuningResult, workload: Workload | None) -> None:
-    """Print the winner beside the default, the best five configurations, and what came of the search."""
+    """Print the winner and the default, the best five configurations, and a summary of the search."""
     problem = result.problem
     _say(_formatting.brief(problem) if problem.workload.startswith(PREFIX) else _formatting.titled(problem))
     _say(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
@@ -89,7 +89,7 @@ def document(result: tuner.TuningResult, workload: Workload | None) -> str:
 
 
 def ordered(result: tuner.TuningResult) -> list[Trial]:
-    """The valid trials, the best first, then by their times; where time is not the objective the finalists come before the others."""
+    """The valid trials in the order of their times; if time is not the objective, the finalists come before the others."""
     by_time = not result.finalists or result.finalists[0].standing is not None
     first = {canonical(trial.config): trial for trial in (result.best, *(() if by_time else result.finalists))}
     rest = (trial for trial in result.trials if trial.status == "ok" and canonical(trial.config) not in first)
@@ -117,7 +117,7 @@ def _beside_winner(trial: Trial, winner: Trial) -> str:
 
 
 def notes(result: tuner.TuningResult) -> Iterator[str]:
-    """Lines on the intervals, or on why there was no final comparison; and on what the model and early stops saved."""
+    """Lines that explain the intervals, or why there was no final comparison, and how much the model and early stops saved."""
     if result.finalists and result.finalists[0].standing is not None:
         winner = result.finalists[0]
         rounds, places = len(winner.samples), Counter(_beside_winner(trial, winner) for trial in result.finalists)
@@ -134,7 +134,7 @@ def notes(result: tuner.TuningResult) -> Iterator[str]:
 
 
 def warm_lines(result: tuner.TuningResult) -> Iterator[str]:
-    """Lines on the warm starts, as far as this search measured them; nothing where there were none."""
+    """Lines about the warm starts that this search measured; none if there were none."""
     count = result.warm_trials
     if not count:
         return
@@ -165,7 +165,8 @@ def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
 
 
 def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
-    """A note that no measurement could be refused as impossible: the workload says what it computes, but the ceilings are unknown."""
+    """A note that no measurement could be rejected as impossible, because the ceilings are unknown. Empty for workloads without known
+    work."""
     if workload.name in ceilings.MEASURING or not (workload.flops(result.problem) or workload.traffic(result.problem)):
         return
     known = ceilings.load(result.device)

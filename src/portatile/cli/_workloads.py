@@ -1,4 +1,5 @@
-"""Groups with a sub-command for each workload, whose sizes, options and dtypes become command-line options; and its launches."""
+"""Groups with a sub-command for each workload: its sizes, options and dtypes become command-line options. Also the launches of a
+configuration."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class WorkloadGroup(Suggesting):
         self.wrapped: Callable[[Workload, click.Command], click.Command] = lambda workload, command: command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does; of an option that belongs behind the workload, say so."""
+        """Parse as click does; an option that belongs after the workload gets a message that says so."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

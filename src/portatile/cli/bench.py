@@ -1,4 +1,4 @@
-"""Measure a device: the bandwidth of its memory and its link, the peak of its arithmetic, matrix products by every algorithm."""
+"""Measure a device: the bandwidth of memory and link, the peak of its arithmetic, or matrix products by several algorithms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Benchmarks(Suggesting):
 
 @click.group("bench", cls=Benchmarks, commands={"matmul": matmul})
 def command() -> None:
-    """Measure a device. `bandwidth` and `peak` store the device's ceilings, which reports compare with.
+    """Measure a device. `bandwidth` and `peak` store its ceilings (limits), and reports show results as shares of them.
 
     \b
     portatile bench peak --device cuda:0
@@ -51,9 +51,9 @@ def command() -> None:
 @click.option("--start", type=int, help="Bytes of the first copy of --mode range.")
 @click.option("--end", type=int, help="Bytes of the last copy, at most.")
 @click.option("--increment", type=int, help="Bytes added from one copy to the next.")
-@click.option("--htod", is_flag=True, help="Copies from host to device; without one of these three flags all are measured.")
-@click.option("--dtoh", is_flag=True, help="Copies from device to host.")
-@click.option("--dtod", is_flag=True, help="Copies within the device, which count twice: read and written.")
+@click.option("--htod", is_flag=True, help="Measure only copies from host to device. Without one of these three flags all are measured.")
+@click.option("--dtoh", is_flag=True, help="Measure only copies from device to host.")
+@click.option("--dtod", is_flag=True, help="Measure only copies within the device, which count twice, as read and as written.")
 @click.option(
     "--stream/--no-stream", default=True, show_default=True, help="Also measure BabelStream's kernels: copy, mul, add, triad, dot."
 )
@@ -81,8 +81,8 @@ def bandwidth(
 ) -> None:
     """Measure the throughput of transfers and of kernels that stream through memory, in GB/s (10^9 bytes).
 
-    Every copy and every kernel is checked before it is timed. The rate is that of the fastest round. For arrays that fit into a cache
-    a kernel's rate is shown, but not stored as a ceiling.
+    Every copy and every kernel is checked before it is timed. The rate is that of the fastest round. If the arrays fit into a cache, a
+    kernel's rate is shown but not stored as a ceiling.
     """
     directions = [name for name, chosen in zip(DIRECTIONS, (htod, dtoh, dtod), strict=True) if chosen] or list(DIRECTIONS)
     sizes = transfers.sizes(cast(Mode, mode), start, end, increment)
@@ -105,7 +105,7 @@ def bandwidth(
 @click.option(
     "--rounds",
     type=_options.Whole(min=8),
-    help="Steps of a chain; more where measurements scatter. Default: 8192 on a GPU, else 2048; for functions 256.",
+    help="Steps of a chain; use more if measurements scatter. Default: 8192 on a GPU, else 2048; for functions 256.",
 )
 @click.option("--tune", "budget", help="Tune each kernel first within this budget: 5s, or a number of trials.")
 @click.option("--fresh", is_flag=True, help="Replace stored ceilings; else the faster of old and new is stored.")

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: show its size, clear it, fill it ahead of use."""
+"""Show, clear or fill the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def clear() -> None:
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_options.device("selector")
-@click.option("--arch", help="A CUDA architecture instead, for example sm_90; compiles what FILE lists and needs no such device.")
+@click.option("--arch", help="Compile for this CUDA architecture, for example sm_90, without such a device; needs FILE.")
 def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
-    """Compile ahead of use what FILE lists, else everything tuned on the device.
+    """Compile the configurations in FILE, or everything that was tuned on the device, ahead of use.
 
     FILE is JSON: an object with "problem" and "config" as `portatile tune --json` prints it, or a list of such objects. With --arch,
     a container image for machines with GPUs can be prepared on a machine without one.

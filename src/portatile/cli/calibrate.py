@@ -1,4 +1,4 @@
-"""Make a model of the device at hand, which then chooses the configurations of untuned shapes. It is used from then on."""
+"""Fit the model that chooses configurations for untuned shapes to your GPU. The fitted model is used from then on."""
 
 from __future__ import annotations
 
@@ -24,13 +24,18 @@ from portatile.workloads.gemm.forms.gpu.costs import Model
 @click.command("calibrate")
 @click.argument("workload", type=_options.OneOf(["gemm"]), default="gemm")
 @_options.device("selector")
-@click.option("--budget", default="10m", show_default=True, help="Time for timing; fitting takes seconds more.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model's file instead of the user's own.")
+@click.option("--budget", default="10m", show_default=True, help="Time for the timings; fitting takes some seconds more.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the model to this file, not the data directory.",
+)
 @click.option(
     "--refit",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Fit to the timings in this file, or these.",
+    help="Fit to the timings in this file instead of measuring; repeat for several files.",
 )
 @click.option("--judge", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Judge the model on the timings in this file.")
 @_options.document()
@@ -43,10 +48,10 @@ def command(
     judge: Path | None,
     as_json: bool,
 ) -> None:
-    """Time products of many shapes, fit the constants of the estimate to them, and choose by these from then on.
+    """Time products of many shapes and fit the model to them, which then chooses the configurations of untuned products.
 
-    The timings lie beside the model, so that anybody can --refit them; a second run goes on where the first one ended. What is judged
-    is a share of the best: its time over that of the configuration that the model chooses, among those that were timed.
+    The timings are stored beside the model, for --refit; a second run continues the first one. The table shows how good the choices are:
+    the shortest measured time of a shape over the time of the configuration that the model chooses.
 
     \b
     portatile calibrate gemm --device cuda --budget 10m
@@ -125,7 +130,7 @@ def _rows(device: DeviceInfo, fitted: calibration.FittedModel) -> list[Row]:
 
 
 def _judged(collected: timings.Timings, model: Model | None) -> list[Row]:
-    """A model on timings; without one, what would choose on their device now."""
+    """Judge a model on timings; without a model, judge what would choose on their device now."""
     rows = []
     for dtype in ("float32", "float64"):
         known = costs.known(collected.device, dtype) if model is None else model.of(collected.device.can.language, dtype)

@@ -29,7 +29,7 @@ from portatile.tuning.search.replay import Recording
 )
 @click.option("--workload", help="Only recordings of this workload.")
 @_options.seed("the first run")
-@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves there as an SVG picture.")
+@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves to this SVG file.")
 @_options.document("Print figures and curves as one JSON list instead of the tables.")
 def command(
     files: tuple[Path, ...],
@@ -43,8 +43,9 @@ def command(
 ) -> None:
     """Compare strategies on FILES of recorded trials.
 
-    A file is a result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner, packed by gzip or not.
-    Every problem on every device is a separate recording. Configurations without a recorded trial count as illegal, so record widely.
+    A file is a result store, the output of `results --json` or `tune --json`, T4, or a cache of Kernel Tuner; it may be compressed with
+    gzip. Every problem on every device is a separate recording. Configurations without a recorded trial count as illegal, so record
+    widely.
     """
     chosen = names_of(names)
     limit = None if budget is None else Budget.parse(budget)

@@ -1,4 +1,4 @@
-"""Compile any OpenCL C file, with no GPU needed where the compiler needs none: kernels, registers, spills, the compiler's messages."""
+"""Compile any OpenCL C file, for CUDA and AMD also without a GPU, and show its kernels, their registers and spills."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PRODUCTS = list(dict.fromkeys(product.name for backend in _BACKENDS.values() fo
 def command(
     file: KernelFile, backend: str | None, arch: str | None, selector: str | None, emit: str | None, output: Path | None, as_json: bool
 ) -> None:
-    """Compile FILE and say what its kernels take of the device.
+    """Compile FILE and show its kernels and the resources that they need.
 
     \b
     portatile compile scan.cl -D BLOCK=256

@@ -1,4 +1,4 @@
-"""List every device and its capabilities. The id is what --device and PORTATILE_DEVICE take."""
+"""List every device and its capabilities. --device and PORTATILE_DEVICE accept the ids."""
 
 from __future__ import annotations
 

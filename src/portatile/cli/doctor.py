@@ -20,13 +20,13 @@ _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]
 @click.option(
     "--seconds", default=doctor.TEST_SECONDS, show_default=True, type=_options.Seconds(min=1), help="How long each test may take."
 )
-@click.option("--repair", "mend", is_flag=True, help="Put what can be read of a damaged result store into a new one, and do nothing else.")
+@click.option("--repair", "mend", is_flag=True, help="Only copy all readable trials of a damaged result store to a new one.")
 def command(as_json: bool, seconds: float, mend: bool) -> int:
     """Show what works, what is broken and how to fix it.
 
-    Every device runs one kernel in a separate process, so that a driver that crashes or hangs is reported too. Exits with 0 when
-    nothing is broken, else with 1; missing optional parts are no fault. With --repair a damaged result store is set aside, and a new
-    one gets every trial that can be read.
+    Every device runs one kernel in a child process, so that a driver that crashes or hangs is reported too. The exit code is 1 if
+    something is broken; missing optional parts do not count. With --repair, a damaged result store is renamed, and a new one gets every
+    readable trial.
     """
     if mend:
         return _repair(as_json)

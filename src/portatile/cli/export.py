@@ -53,8 +53,8 @@ def command(
     t4       every trial, one file for each problem on each device, in the auto-tuning community's JSON
 
     SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T", or precision=emulated. A problem that is not tuned is
-    exported with the configuration that a routine would use on --device, or on the default device. A T1 file (kernel.json) exports
-    your own kernel that it describes, and nothing else, with what is known to be best there.
+    exported with the configuration that a routine would use on --device, or on the default device. With a T1 file (kernel.json), only the
+    kernel that it describes is exported, in its best known configuration.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder")
@@ -169,7 +169,8 @@ def _same(problem: Problem, other: Problem) -> bool:
 
 
 def _chooser(device: str | None) -> Callable[[DeviceInfo], bool]:
-    """Whether a trial's device is meant: an id means that device of this machine, for another machine gave it to another."""
+    """A function that tells whether a trial's device is selected. An id selects a device of this machine, since other machines give the
+    same id to other devices."""
     if device is None:
         return lambda info: True
     for candidate in devices.devices():

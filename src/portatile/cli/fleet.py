@@ -1,4 +1,4 @@
-"""Many machines that tune together: a scheduler, workers that advertise their devices, and what there is."""
+"""Tune on many machines: start a scheduler, start workers, list the devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PORT = 8786
 
 @click.group("fleet")
 def command() -> None:
-    """Tune over many machines, on Dask distributed (extra cluster).
+    """Tune on many machines, with Dask distributed (extra cluster).
 
     One machine runs `portatile fleet scheduler`; every machine runs `portatile fleet worker ADDRESS`; then
     `portatile tune WORKLOAD ... --scheduler ADDRESS` tunes on all of them, and `--scheduler local` on this machine's devices.
@@ -22,7 +22,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--host", default="0.0.0.0", show_default=True, help="Address of this machine that workers reach.")
+@click.option("--host", default="0.0.0.0", show_default=True, help="Address of this machine for the workers.")
 @click.option("--port", type=_options.Whole(0, 65535), default=_PORT, show_default=True, help="Port; 0 for any free one.")
 def scheduler(host: str, port: int) -> None:
     """Run a scheduler until Ctrl-C. It trusts everybody who reaches its port: keep it inside your own network."""

@@ -20,10 +20,11 @@ from portatile.tuning.search import foreign_starts
 def command(files: tuple[Path, ...], path: Path | None) -> None:
     """Add the trials of FILES to the result store, each only once.
 
-    A file is what `results --json`, `tune --json` or `export` wrote. A file with anything malformed is refused as a whole. Results of
-    a device that this machine does not have are used for the most similar device where nothing was tuned.
+    A file was written by `results --json`, `tune --json` or `export`. A malformed file is refused as a whole. Results of a device that
+    this machine does not have are used for its most similar device, if nothing was tuned there.
 
-    Files of other tuners (CLBlast's database and its tuners' JSON, caches of Kernel Tuner, T4) give the first trials of later searches.
+    Configurations from files of other tuners (CLBlast's database and its tuners' JSON, caches of Kernel Tuner, T4) are tried early in
+    later searches.
     """
     others = {file: theirs for file in files if (theirs := foreign_starts.read(file))}
     for file, theirs in others.items():

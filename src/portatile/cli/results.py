@@ -28,10 +28,10 @@ _COLUMNS = ("problem", "differs from the default", "time", "median within", "spe
 @click.command()
 @click.argument("named", metavar="[WORKLOAD]", required=False)
 @_options.selection()
-@click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
-@click.option("--all", "every_text", is_flag=True, help="Every text of your own kernels that was tuned, not only the newest of each.")
+@click.option("--best", is_flag=True, help="With --json: only the fastest trial of each problem on each device.")
+@click.option("--all", "every_text", is_flag=True, help="Show all tuned texts of your own kernels, not only the newest of each.")
 @_options.store()
-@click.option("--regret", is_flag=True, help="How good the selection for untuned shapes is: each tuned shape is held out in turn.")
+@click.option("--regret", is_flag=True, help="Show how good the selection for untuned shapes is: each tuned shape is held out in turn.")
 @click.option("--forget", is_flag=True, help="Remove these trials from the store; takes WORKLOAD, --device or both.")
 @_options.document("Print the trials themselves, a JSON list that other stores can import.")
 def command(
@@ -45,10 +45,10 @@ def command(
     forget: bool,
     as_json: bool,
 ) -> None:
-    """Show the best of each problem on each device in the result store, or every trial with --json.
+    """Show the best stored configuration of each problem on each device, or every trial with --json.
 
-    Configurations are shown by the parameters that differ from the default. WORKLOAD is short for --workload WORKLOAD. A kernel of your
-    own that was edited is shown with the text tuned last, --all shows the earlier ones too.
+    A configuration is shown by the parameters that differ from the default. WORKLOAD is short for --workload WORKLOAD. Of a kernel of
+    your own, the results of the newest text are shown, with --all also those of earlier texts.
     """
     if named is not None and workload not in (None, workloads.resolved(named)):
         raise UsageError(f"{named} and --workload {workload} are two workloads; name only one")
@@ -112,7 +112,7 @@ def _groups(trials: list[Trial]) -> list[list[Trial]]:
 
 
 def _newest(groups: list[list[Trial]]) -> list[tuple[list[Trial], int]]:
-    """The groups, of a user's own kernel only that of the text tuned last, with the number of earlier texts of the same problem."""
+    """The groups, with the number of earlier texts of the same problem. Of a user's own kernel only the newest text is kept."""
     texts: dict[tuple[str, ...], list[list[Trial]]] = {}
     for group in groups:
         problem, device = group[0].problem, group[0].device
@@ -138,7 +138,8 @@ def _print(groups: list[tuple[list[Trial], int]]) -> None:
 def _row(trials: list[Trial], brief: bool, earlier: int = 0) -> list[str]:
     """A problem, its fastest configuration with time and speed, how many were tried, and what the fastest was checked on.
 
-    ``brief``: the problem is told by what is unusual of it, which is enough to tell it from the others. ``earlier``: texts not shown.
+    ``brief``: only the unusual options are named, which suffices to distinguish the problem from the others. ``earlier``: the number of
+    texts not shown.
     """
     newest = {canonical(trial.config): trial for trial in trials if trial.status != "skipped"}  # as the store ranks them
     fastest = min(newest.values() or trials, key=lambda trial: (trial.cold, trial.rank))

@@ -1,4 +1,4 @@
-"""Run one kernel of any OpenCL C file on any device: time it, show and save what it changed, compare with another device."""
+"""Run one kernel of any OpenCL C file on any device: time it, show and save its results, compare them with another device's."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ fails, writes outside of its buffers, does not end within --timeout, or --check 
 @click.argument("kernel")
 @click.argument("words", metavar="ARGUMENT...", nargs=-1)
 @click.option("--global", "global_text", required=True, metavar="N[,N[,N]]", help="Work-items in each dimension.")
-@click.option("--local", "local_text", metavar="N[,N[,N]]", help="Work-items of a work-group. Default: required, else chosen.")
+@click.option("--local", "local_text", metavar="N[,N[,N]]", help="Work-items of a work-group. Default: the kernel's own, else chosen.")
 @_options.device("selector")
-@click.option("--check", metavar="DEVICE", help="Run it there too and compare every output.")
+@click.option("--check", metavar="DEVICE", help="Run the kernel on this device too and compare every output.")
 @click.option(
     "--tolerance",
     type=_options.Real(min=0),
     default=1e-5,
     show_default=True,
-    help="Of --check, relative to the largest value; integers are equal.",
+    help="Tolerance of --check, relative to the largest value; integers must be equal.",
 )
 @click.option(
     "--timeout",
@@ -58,7 +58,7 @@ fails, writes outside of its buffers, does not end within --timeout, or --check 
     show_default=True,
     help="Seconds that all launches may take; 5m is five minutes.",
 )
-@click.option("--repeat", type=_options.Whole(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
+@click.option("--repeat", type=_options.Whole(0), default=10, show_default=True, help="Timed runs after the first, on the same buffers.")
 @_options.seed("the random arguments")
 @click.option("-o", "--output", "saves", multiple=True, metavar="NAME=FILE.npy", help="Save a parameter's array after the run; repeat.")
 @_options.document("Print time, outputs and comparison as JSON.")
@@ -77,7 +77,7 @@ def command(
     saves: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Read the arguments by the kernel's signature, run the kernel, report."""
+    """Read the arguments by the kernel's signature, run the kernel, and report its time and results."""
     for word in words:
         if word.startswith("--"):
             raise UsageError(f"there is no option {word}; see `portatile run --help`")
@@ -162,7 +162,7 @@ def _sum(values: Array) -> float:
 
 
 def _spelled(value: float, digits: int) -> str:
-    """A number with so many digits; an integer with all of its own."""
+    """A number with so many digits; an integer with all its digits."""
     return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
 
 

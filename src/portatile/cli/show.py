@@ -1,4 +1,4 @@
-"""Print a configuration's kernels: what its parameters mean, the text at each stage, instructions, registers and spills; needs no GPU."""
+"""Print a configuration's parameters, kernel texts, instructions, registers and spills; needs no GPU."""
 
 from __future__ import annotations
 
@@ -46,10 +46,16 @@ class _Subject:
 
 
 @per_workload("show")
-@click.option("--config", "pairs", multiple=True, metavar="NAME=VALUE", help="Change one parameter; repeat. Default: what would run.")
+@click.option(
+    "--config",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change one parameter of the configuration that would run; repeat.",
+)
 @click.option("--stage", type=_options.OneOf(_STAGES), default="template", show_default=True, help="What to print.")
 @click.option("--backend", type=_options.OneOf(list(device.backends())), help="Default: that of the device, or of --arch.")
-@click.option("--arch", help="Architecture, for example sm_90 or gfx942; no such device need be here.")
+@click.option("--arch", help="Architecture, for example sm_90 or gfx942; needs no such device.")
 @_options.device("selector")
 @_options.document("Print one JSON document.")
 def command(
@@ -62,9 +68,9 @@ def command(
     as_json: bool,
     preset: str | None = None,
 ) -> None:
-    """Print a configuration's kernels.
+    """Print the kernels of a configuration.
 
-    `portatile show WORKLOAD --help` lists sizes and options; --stage says what is printed:
+    `portatile show WORKLOAD --help` lists sizes and options; --stage selects what is printed:
 
     \b
     parameters    the configuration, and what each parameter means

@@ -1,4 +1,4 @@
-"""Answer a question about devices by measuring: every study gives a tidy table and its figures. `study --list` tells them all."""
+"""Answer a question about devices by measuring: a study gives a table, figures and the answer in words. `study --list` tells them all."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ class Studies(Suggesting):
 
 
 @click.group("study", cls=Studies, invoke_without_command=True)
-@click.option("--list", "listed", is_flag=True, help="Tell every study: its experiments, question and usual minutes.")
+@click.option("--list", "listed", is_flag=True, help="List every study with its experiments, question and usual minutes.")
 @click.pass_context
 def command(ctx: click.Context, listed: bool) -> None:
-    """Measure what answers a question, on one or more devices; every result is checked.
+    """Answer a question about one or several devices by measuring. Every result is checked.
 
     \b
     portatile study --list
     portatile study memory --device pocl -o memory.html
     portatile study all --budget 30m -o gallery.html
 
-    Interrupted, a study shows what it has; the same command goes on from there, with --fresh it starts again.
+    If a study is interrupted, it shows the rows so far. The same command continues it; --fresh starts again.
     """
     if listed:
         rows = [(study.name, ", ".join(study.answers), f"{study.minutes:g} min", study.question) for study in discover.studies().values()]
@@ -72,12 +72,12 @@ def command(ctx: click.Context, listed: bool) -> None:
 
 
 @click.command(_ALL)
-@click.option("--budget", metavar="BUDGET", help="Time for all together: 30m. Without: as long as it takes.")
+@click.option("--budget", metavar="BUDGET", help="Time for all studies together: 30m. Default: no limit.")
 @click.option(*_DEVICE, multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all of them.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Write the page here, as .html.")
-@click.option("--fresh", is_flag=True, help="Forget what interrupted studies left.")
+@click.option("--fresh", is_flag=True, help="Discard the rows of interrupted studies.")
 def run_all(budget: str | None, selectors: tuple[str, ...], output: Path, fresh: bool) -> int:
-    """Run every study that the devices can answer, the quickest first, and write one page of all."""
+    """Run every study that the devices can answer, the quickest first, and write one page with all of them."""
     if output.suffix != ".html":
         raise UsageError(f"{output}: all studies together are a page; write it as .html")
     StudyOutput((output,))
@@ -119,8 +119,8 @@ def _command(study: Study) -> click.Command:
         text = f"Device, as `portatile devices` names it; repeat. Default: {which}."
         own.append(click.Option(_DEVICE, multiple=True, help=text))
     if not any("--budget" in option.opts for option in own):  # the searches of a few studies have one of their own
-        own.append(click.Option(["--budget", "limit"], metavar="BUDGET", help="Time for it: 30s. Without: as long as it takes."))
-    own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
+        own.append(click.Option(["--budget", "limit"], metavar="BUDGET", help="Time for the study: 30s. Default: no limit."))
+    own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Discard the rows of an interrupted run, and start again.")]
     hint = f"`portatile study {study.name} WORKLOAD --help` lists sizes and options.\n\n" if study.problem == "needed" else ""
     about_it = f"Experiments of published papers: {', '.join(study.answers)}; usually {study.minutes:g} min."
     text = f"{study.question}\n\n{hint}{about_it}\n\nTimed: {study.timed}"
@@ -153,7 +153,7 @@ def _run(study: Study, problem: Problem | None, values: dict[str, Any]) -> int:
 
 
 def _devices(selectors: Sequence[str], usual: str) -> tuple[Device, ...]:
-    """The devices that are named, each once; else the usual ones, without the simulator."""
+    """The devices that are named, each once; otherwise the study's usual ones, without the simulator."""
     if usual == "none" or (usual == "any" and not selectors and not devices.devices()):
         return ()
     named = [devices.get(selector) for selector in selectors]
@@ -191,7 +191,7 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """A request to end, or a terminal that goes, is a Ctrl-C: the study shows and keeps what it has."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C inside the block: the study shows and keeps its rows so far."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

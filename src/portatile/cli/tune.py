@@ -59,7 +59,7 @@ class _Options:
 @per_workload("tune")
 @_options.devices()
 @click.option(
-    "--budget", default="60s", show_default=True, help="Time or trials: 30s, 5m, 200, or both: 60s,200; the final comparison included."
+    "--budget", default="60s", show_default=True, help="Time, trials or both: 30s, 5m, 200, 60s,200. Includes the final comparison."
 )
 @click.option(
     "--strategy",
@@ -69,15 +69,17 @@ class _Options:
     shell_complete=lambda ctx, parameter, begun: [name for name in strategies.names() if name.startswith(begun)],
 )
 @_options.seed("the operands and of the strategy's choices")
-@click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
-@click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file; needs no device.")
-@click.option("--cold", is_flag=True, help="Time every run with operands that no cache holds.")
-@click.option("--no-model", is_flag=True, help="Compile and run also what the model expects to fail or be slow.")
+@click.option("--fresh", is_flag=True, help="Also measure configurations whose results are stored.")
+@click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file instead of a device.")
+@click.option("--cold", is_flag=True, help="Time every run with cold caches.")
+@click.option("--no-model", is_flag=True, help="Also compile and run configurations that the model expects to fail or be slow.")
+@click.option("--objective", default="time", show_default=True, help="What to minimise: time, or energy if the device reports its power.")
+@click.option("--oclgrind", is_flag=True, help="Check the winner for races between work-items with the simulator Oclgrind.")
 @click.option(
-    "--objective", default="time", show_default=True, help="What to minimise: time, or energy where the device reports its power."
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Tune on the fleet of this Dask scheduler (tcp://host:8786), or local.",
 )
-@click.option("--oclgrind", is_flag=True, help="Look for races between work-items in the winner, with Oclgrind's simulator.")
-@click.option("--scheduler", metavar="ADDRESS", help="Tune on the fleet of this Dask scheduler (tcp://host:8786), or local.")
 @_options.document()
 def command(problem: Problem, recorded: Path | None, scheduler: str | None, **given: Any) -> None:
     """Search for the fastest configuration of a workload.
@@ -88,11 +90,11 @@ def command(problem: Problem, recorded: Path | None, scheduler: str | None, **gi
     portatile tune gemm -m 1024 -n 1024 -k 1024
     portatile tune convolution -n 1024 --ndat 4096 --dtype float64 --budget 5m --device all
 
-    Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search as the budget
-    would. --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes your
-    own kernel that it describes. Several devices are tuned at once, each with the whole budget; processors wait for each other.
-    With --oclgrind a winner in which Oclgrind finds a race or an access outside of an array, on a small problem, is stored as wrong, and
-    the next one wins.
+    Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search and keeps its results.
+    --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes the kernel that
+    it describes. Several GPUs are tuned at once, each with the whole budget; CPUs are tuned one after another. With --oclgrind, Oclgrind
+    runs the winner on a small problem; if it finds a race or an access outside an array, the winner is stored as wrong, and the next one
+    wins.
     """
     options = _Options(**given)
     if options.oclgrind:
@@ -120,7 +122,7 @@ def command(problem: Problem, recorded: Path | None, scheduler: str | None, **gi
 
 
 def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
-    """Search on the request's device, beginning with what other tuners found for the problem."""
+    """Search on the request's device, with other tuners' configurations for the problem as suggestions."""
     info = devices.get(request.device).info
     with ResultStore.default() as store:  # first, so that a store that cannot be used is reported before anything is measured
         first_ceilings.ensure(info, _console.note)
@@ -130,7 +132,7 @@ def _tuned_here(request: tuner.TuningRequest) -> tuner.TuningResult:
 
 
 def _foreign_starts(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
-    """The configurations that other tuners found, which are tried beside the search's own; prints how many there are."""
+    """The configurations that other tuners suggest; prints how many there are."""
     starts = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     if starts:
         _console.note(f"tried by turns: {_console.counted(len(starts), 'configuration')} near what imported results of other tuners say")
@@ -162,7 +164,7 @@ def _show(result: tuner.TuningResult, workload: Workload | None, as_json: bool, 
 
 
 def _on_fleet(request: tuner.TuningRequest, scheduler: str, device: str | tuple[str, ...] | None) -> tuner.TuningResult:
-    """Search on a fleet, or on this machine's devices as one: those that are alike share the search."""
+    """Search on a fleet, or on this machine's devices as a fleet; devices of one kind share the search."""
     from portatile.fleet import search, serve  # Dask is slow to import, and seldom needed
 
     with ExitStack() as stack:

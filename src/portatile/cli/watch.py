@@ -1,4 +1,4 @@
-"""Follow the searches that run on this machine on a live page: convergence, the best so far, failures, the device's clock."""
+"""Follow running searches on a live page: convergence, the best configuration so far, failures, the device's clock."""
 
 from __future__ import annotations
 
@@ -18,19 +18,17 @@ from portatile.reports.write import Selection
 @click.command()
 @_options.selection()
 @_options.store()
-@click.option(
-    "--wait", "seconds", type=_options.Seconds(min=0), help="How long to wait for a search to begin: 5m. Default: until there is one."
-)
+@click.option("--wait", "seconds", type=_options.Seconds(min=0), help="How long to wait for a search to begin: 5m. Default: no limit.")
 @click.option("--port", type=_options.Whole(min=1, max=65535), help="The port; default: a free one.")
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Keep the last state as a report in this file.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Save the last state as a report in this file.")
 def command(
     workload: str | None, device: str | None, path: Path | None, seconds: float | None, port: int | None, show: bool, output: Path | None
 ) -> int:
-    """Show searches while they run, those of other terminals too, until they end.
+    """Show running searches, also those of other terminals, until they end.
 
-    The page is on the loopback interface, which no other machine reaches, and its address holds a token that no other user can guess.
-    It draws itself anew as trials come. Ctrl-C ends the watching, not the search.
+    The page is on the loopback interface, which no other machine can reach, and its address contains a token that no other user can
+    guess. It is redrawn as trials arrive. Ctrl-C ends the watching, not the search.
     """
     with suppress(OSError, AttributeError):  # no such thing on Windows
         os.nice(10)  # a search on the same processor comes first

@@ -1,4 +1,4 @@
-"""Scripts of pages, and the hashes by which a page's policy allows them and no others."""
+"""The scripts of pages, and their hashes for a content security policy that allows only these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chart of many results at once: a dot for each, in a row with its kind, and a tail from where it began."""
+"""A chart of many results: a dot for each result in a row for its kind, and a tail from its starting value."""
 
 from __future__ import annotations
 

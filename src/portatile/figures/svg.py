@@ -142,7 +142,7 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
 
 
 def _said(words: str, width: float, top: float) -> tuple[list[str], float]:
-    """Words wrapped into lines of a document from ``top`` on, and the height at which they end."""
+    """A text wrapped into lines of a document from ``top`` on, and the height at which it ends."""
     lines = textwrap.wrap(words, int(width / _SMALL))
     places = [top + 4 + _LINE * place for place in range(len(lines))]
     said = [f'<text class="said" x="{_MARGIN:.0f}" y="{y:.0f}">{escape(line)}</text>' for line, y in zip(lines, places, strict=True)]

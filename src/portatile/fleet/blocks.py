@@ -1,7 +1,7 @@
-"""Dask arrays whose blocks go through portatile, each on the device of the worker that has it: data larger than one machine's memory.
+"""Routines on Dask arrays, for data larger than one machine's memory: each block is computed on the device of the worker that holds it.
 
-A block is a NumPy array in its worker's memory, which the routine takes where it lies. Filters need some elements of the neighbouring
-blocks, and only these travel; products need a row of blocks of one operand and a column of the other's.
+A block is a NumPy array in its worker's memory, which the routine reads in place. Filters need some elements of the neighbouring blocks,
+and only these are sent; products need a row of blocks of one operand and a column of blocks of the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _KEEP_SIZE: dict[str, Any] = {"periodic": "periodic", "zero": 0}  # and what Das
 def matmul(a: Collection, b: Collection) -> Collection:
     """The product of two matrices, m x k and k x n, block by block; the result has the rows of ``a``'s blocks and the columns of ``b``'s.
 
-    A task holds one row of ``a``'s blocks and one column of ``b``'s, so cut along m and n for less memory. Raises ArgumentError for
+    A task holds one row of ``a``'s blocks and one column of ``b``'s, so choose smaller blocks along m and n to use less memory.
+    Raises ArgumentError for
     shapes and dtypes that do not fit.
 
     Examples:
@@ -123,7 +124,7 @@ def _filtered(array: Collection, filters: list[NDArray[Any]], lower: list[int], 
 
 
 def _filter(block: NDArray[Any], filters: list[NDArray[Any]], reach: list[tuple[int, int]], border: dict[int, int]) -> NDArray[Any]:
-    """One block, filtered with its border; of the sums only those inside the block are returned."""
+    """Filter one block with its border; only the results inside the block are returned."""
     needed = tuple(slice(border[axis] - before, block.shape[axis] - border[axis] + after) for axis, (before, after) in enumerate(reach))
     inner = np.ascontiguousarray(block[needed])
     taps = [row[0] for row in filters]
@@ -142,7 +143,7 @@ def _product(a: list[NDArray[Any]], b: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _stored(block: NDArray[Any]) -> NDArray[Any]:
-    """The block; copied where it is one number for many places, as Dask's ones and zeros are."""
+    """The block; copied if its elements share memory, as those of Dask's ones and zeros do."""
     return block if 0 not in block.strides else np.ascontiguousarray(block)
 
 

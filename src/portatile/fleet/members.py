@@ -1,4 +1,4 @@
-"""The members of a fleet: what each worker advertises, which workers have the same device, and the connection to their scheduler."""
+"""The members of a fleet: the devices that workers advertise, workers with the same device, and the connection to their scheduler."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FleetMember:
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """A digest of the package's files. Machines with different kernels, rules or records must not share a search."""
+    """A digest of the package's files. Machines with different versions must not share a search."""
     root = Path(__file__).parent.parent
     files = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".cl", ".h", ".json") and path.is_file())
     return digest(*(f"{path.relative_to(root).as_posix()}\n{digest(path.read_text(encoding='utf-8'))}" for path in files))[:16]
@@ -116,7 +116,7 @@ class Fleet:
         return members
 
     def choose(self, selector: str | None) -> DeviceInfo:
-        """The device to tune on: of those that the selector names, or of all, GPUs first, the kind of which there are most.
+        """The device to tune on: the most numerous of those that the selector names, or of all; GPUs before CPUs.
 
         Raises DeviceNotFoundError, which lists what there is.
         """
@@ -147,7 +147,8 @@ class Fleet:
         return _cancelled() if future is None else future
 
     def ended_by(self, what: str) -> int:
-        """The number of lost workers whose last report was that they begin ``what``. Dask's count includes tasks that only waited there."""
+        """The number of lost workers that had last reported to begin ``what``. Dask's own count includes tasks that only waited on a lost
+        worker."""
         begun = self._answer(lambda: self.client.get_metadata([_BEGUN], default={})) or {}
         return sum(last == what for worker, last in begun.items() if worker not in self._present())
 
@@ -212,7 +213,7 @@ def check(address: str) -> None:
 
 
 def _quarantine(client: Any) -> None:
-    """Let a task that ends a second worker fail, in place of the fourth; do not wait long for a worker that is gone."""
+    """Configure Dask so that a task fails when it ends its second worker (not its fourth), and so that lost workers are noticed soon."""
 
     def once(dask_scheduler: Any) -> None:
         import dask
@@ -233,7 +234,7 @@ def require() -> Any:
 
 
 def begins(what: str) -> None:
-    """Tell the scheduler what this worker does next: if the worker then ends, this step is the reason. Does nothing outside of workers."""
+    """Tell the scheduler what this worker does next, to which its end would be attributed. Does nothing outside workers."""
     distributed = require()
     try:
         worker = distributed.get_worker()
@@ -266,7 +267,7 @@ def connected(address: str) -> Iterator[Fleet]:
 
 
 def described(error: BaseException) -> str:
-    """The first line of what went wrong on a worker."""
+    """The first line of a worker's error."""
     return str(error).splitlines()[0] if isinstance(error, PortatileError) and str(error) else f"{type(error).__name__}: {error}"
 
 

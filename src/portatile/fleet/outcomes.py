@@ -28,7 +28,7 @@ class FleetOutcomes(Outcomes):
         return math.inf if seconds is None else self.started + seconds - self._reserved - time.monotonic()
 
     def spent(self, busy: int = 0) -> bool:
-        """Whether the budget is spent, once ``busy`` more trials are done."""
+        """Whether the budget is spent when ``busy`` more trials are done."""
         most = self.budget.evaluations
         return self.seconds_left() <= 0 or (most is not None and len(self.trials) + busy >= most)
 

@@ -1,8 +1,8 @@
 """A search whose trials run on a fleet: the strategy, in this process, proposes as many configurations as the fleet can evaluate.
 
 Every worker with the device first evaluates the default. Workers whose times for it differ by more than the noise are left
-out. If a worker is killed, Dask tries its trial on another one; a configuration that ends two workers is stored as a crash. Results are
-stored in this process as they arrive. A restarted scheduler receives again what was under way.
+out. If a worker is killed, Dask repeats its trial on another one; a configuration that ends two workers is stored as a crash. Results are
+stored in this process as they arrive. The running trials are submitted again to a restarted scheduler.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later 
 def tune(request: TuningRequest, scheduler: str, store: ResultStore, listen: Listener | None = None) -> TuningResult:
     """Tune one problem on the fleet of the scheduler at an address such as ``tcp://host:8786``.
 
-    ``request.device`` is a part of a device's id, name, vendor or kind; without one the fleet's most numerous GPUs are taken. Raises
-    UsageError for what a fleet cannot do, where there is no scheduler and where versions differ, DeviceNotFoundError where no worker
-    has such a device, and what ``tuner.tune`` raises.
+    ``request.device`` is a part of a device's id, name, vendor or kind; without one, the most numerous GPUs of the fleet are taken.
+    Raises UsageError for a request that a fleet cannot serve, if there is no scheduler, and if versions differ; DeviceNotFoundError if no
+    worker has such a device; and the exceptions of ``tuner.tune``.
     """
     _check(request)
     started = time.monotonic()
@@ -68,9 +68,8 @@ def _check(request: TuningRequest) -> None:
 
 @dataclass
 class _Task:
-    """A configuration under way. ``worker``: the only one that may evaluate it, which is the default's on each worker.
-
-    ``allowed``: the workers that may, where not every one with the device may.
+    """A configuration in progress. ``worker``: the only worker that may evaluate it, used for the default on each worker. ``allowed``:
+    the workers that may evaluate it, if some with the device may not.
     """
 
     config: Config
@@ -83,7 +82,7 @@ class _Task:
 
 @dataclass
 class _Search:
-    """One search: ``run``, then ``result``. It holds what is under way, and which workers agree."""
+    """One search: ``run``, then ``result``. It holds the running tasks and knows which workers agree."""
 
     request: TuningRequest
     fleet: Fleet
@@ -313,7 +312,8 @@ class _Search:
             raise DeviceError(f"no worker can use {self.info.name}: {members.described(error)}") from error
 
     def _met(self, worker: str, trial: Trial) -> None:
-        """A worker's time for the default. The first is the search's; a worker that takes another time than most is left out."""
+        """Note a worker's time for the default. The first counts as the search's trial; a worker whose time differs from most is left
+        out."""
         self.defaults[worker] = trial
         if canonical(self.default) not in self.found.trials:
             self._take(replace(trial, config=dict(self.default)))
@@ -368,7 +368,7 @@ class _Search:
         return sum(not task.worker for task in self.under_way.values())
 
     def _slots(self) -> int:
-        """The number of trials to keep under way: one for each worker that agrees, and those that are compiled ahead for them."""
+        """The number of trials to keep in progress: one for each worker that agrees, and those that are compiled ahead for it."""
         agreed = [address for address in self.fleet.with_device(self.info) if address in self.defaults and address not in self.apart]
         ahead = self.fleet.compilers() if device.backends()[self.info.backend].offline else 0
         return max(len(agreed), 1) + min(ahead, _AHEAD * len(agreed))

@@ -49,9 +49,8 @@ def effects(group: Group) -> list[Effect]:
 
 
 def explained(samples: Sequence[Sequence[float]]) -> float | None:
-    """Epsilon squared of a one-way analysis of variance: the share that the grouping explains, less what it would by chance.
-
-    None where there is no variance, or no group with a second member to tell chance by.
+    """Epsilon squared of a one-way analysis of variance: the share of the variance that the grouping explains, less its expected share by
+    chance. None without variance, or if every group has one member.
     """
     groups = [group for group in samples if group]
     total = sum(map(len, groups))

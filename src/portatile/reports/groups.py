@@ -1,4 +1,4 @@
-"""The trials of one problem on one device, and what follows from them: the winner, its speed, convergence, failures."""
+"""The trials of one problem on one device, and their winner, speed, convergence and failures."""
 
 from __future__ import annotations
 
@@ -86,9 +86,8 @@ class Group:
 
     @cached_property
     def default(self) -> Trial | None:
-        """The newest trial of the workload's default, else of the configuration that was tried first.
-
-        The latter stands for an unknown workload, and for a search by a version of portatile with another default.
+        """The newest trial of the workload's default. For an unknown workload, and for a search by a version with another default, it is
+        the trial of the configuration that was tried first.
         """
         usual = None if self.workload is None else self.latest.get(canonical(self.workload.default(self.problem, self.device)))
         searched = self.workload is None or len(self.trials) > 1  # a single trial may be a winner that came alone

@@ -1,4 +1,4 @@
-"""The first screen: every winner's share of the ceiling that binds it, the roofline of all kernels, and the figures above both."""
+"""The first screen: each winner's share of its ceiling, the roofline of all kernels, and the summary figures above both."""
 
 from __future__ import annotations
 

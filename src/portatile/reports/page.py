@@ -155,7 +155,7 @@ def _downloads(groups: Sequence[Group]) -> dict[str, object]:
 
 
 def _state(place: PlacedGroup, concerns: Sequence[Concern]) -> dict[str, object]:
-    """Whether a problem is fine, needs attention or has no valid trial, with sentences for its section."""
+    """The state of a problem (fine, needs attention, or no valid trial) with sentences for its section."""
     concerning = [(concern, detail) for concern in concerns for anchor, _, detail in concern.places if anchor == place.anchor]
     sentences = [f"{concern.heading}: {detail}. {concern.advice}" for concern, detail in concerning]
     return {"status": "failed" if place.group.best is None else "attention" if concerning else "ok", "concerns": sentences}

@@ -1,4 +1,4 @@
-"""A live page on the loopback interface: only who knows the token in its address sees it, and it goes when the search has ended."""
+"""A live page on the loopback interface, which is visible only with the token in its address and ends with the search."""
 
 from __future__ import annotations
 

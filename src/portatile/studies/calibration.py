@@ -1,4 +1,4 @@
-"""A model of the device at hand: times a designed set of products, fits the constants of GEMM's estimate to them, and keeps both."""
+"""Calibration of GEMM's estimate for a device: times a designed set of products, fits the constants to them, and stores both."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _FEWEST = 3  # shapes that a fit needs
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A model, and for each element type how good its choices are: by the constants before, by its own, and on shapes that it was not
-    fitted to.
+    """A model, and for each element type the quality of the choices: with the previous constants, with its own, and on shapes that were
+    not used for the fit.
     """
 
     model: Model
@@ -67,8 +67,8 @@ def collect(
     measure: Measure | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Timings:
-    """Time shapes of the design until so many seconds are over, at least one of each element type; what is timed lies in ``path`` after
-    each shape, so that an interruption loses one shape at most. What ``path`` already holds of this device is kept and not timed again.
+    """Time shapes of the design for so many seconds, at least one of each element type. ``path`` is updated after each shape, so that an
+    interruption loses at most one. Timings of this device that ``path`` already has are kept and not repeated.
     """
     check(device)
     collected = Timings(device, provenance)
@@ -150,7 +150,7 @@ def _problem(sizes: tuple[int, int, int], dtype: str, trans: str) -> Problem:
 
 
 def _scaled(cases: Sequence[TimedCase], start: Costs) -> Costs:
-    """Rates such that half of the timings are longer than estimated: another device's clock and units are another scale."""
+    """Rates scaled so that half of the timings are longer than estimated, because another device has other clocks and numbers of units."""
     ratio = float(np.exp(np.median(np.concatenate([np.log(case.took / case.estimated(start)) for case in cases]))))
     return replace(start, rates=tuple(rate / ratio for rate in start.rates))
 

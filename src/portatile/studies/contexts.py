@@ -1,9 +1,10 @@
-"""What does a context of several devices give: memory and events that they share, beside a context for each device?
+"""How much faster is one context for several devices, with shared memory and events, than one context for each device?
 
 The host side of Videau's port of BigDFT: devices of one platform in one context or in one each, queues in order or out of order, programs
-from source and from binary, pinned buffers, asynchronous copies that depend on events, and the release of everything. The work is a filter
-of 16 taps along the rows of a matrix, twice, in chunks: the first pass of a chunk by one device, the second by the next. In one context the
-second waits for an event of the first and reads what that wrote; with a context for each device every chunk goes through the host.
+from source and from binary, pinned buffers, asynchronous copies that depend on events, and the release of everything. The work is a
+filter of 16 taps along the rows of a matrix, applied twice, in chunks: one device computes the first pass of a chunk, the next device the
+second pass. In one context the second device waits for an event of the first and reads its output; with a context for each device every
+chunk is copied through the host.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class ContextsRow:
 class ContextsOptions:
     """How much is filtered, in how many chunks, how often."""
 
-    mebibytes: int = option(16, Option("Size of the matrix.", least=1))
-    chunks: int = option(8, Option("Chunks that travel through the devices.", least=1))
+    mebibytes: int = option(16, Option("Size of the matrix in MiB.", least=1))
+    chunks: int = option(8, Option("Number of chunks that pass through the devices.", least=1))
     repeat: int = option(4, Option("Runs of each way after the first.", least=1))
 
 
@@ -266,7 +267,7 @@ def _host(device: Device, sizes: tuple[int, ...], memory: str) -> NDArray[Any]:
 
 
 def _filter(chunks: Sequence[_Chunk], shared: bool) -> None:
-    """Queue everything; only without a common context the host waits, for each chunk that it hands on."""
+    """Queue everything. Only without a common context does the host wait, for each chunk that it copies to the next device."""
     handed = []
     for chunk in chunks:
         before, between, after = chunk.host
@@ -316,7 +317,7 @@ def figures(rows: Sequence[ContextsRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[ContextsRow]) -> list[str]:
-    """The fastest way, what a program costs from source and from binary, and how a platform gets several devices."""
+    """The fastest way on each platform, and how a platform gets several devices."""
     lines = []
     for devices in dict.fromkeys(row.devices for row in rows):
         valid = [row for row in rows if row.devices == devices and row.run]
@@ -330,7 +331,7 @@ def notes(rows: Sequence[ContextsRow]) -> list[str]:
 
 
 def answer(rows: Sequence[ContextsRow]) -> str:
-    """The fastest way on each platform, over a context each, one queue in order and pageable memory."""
+    """The fastest way on each platform, relative to one context per device, one in-order queue and pageable memory."""
     parts = []
     for devices in dict.fromkeys(row.devices for row in rows if row.run):
         best = min((row for row in rows if row.devices == devices and row.run), key=lambda row: row.run or 0.0)
@@ -348,7 +349,7 @@ def _sample(given: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="contexts",
     answers=("D4.4",),
-    question="What does a context of several devices give, beside queues out of order and pinned memory?",
+    question="How much faster is one context for several devices, and how much do out-of-order queues and pinned memory help?",
     minutes=0.3,
     timed="a run: every chunk from host memory through both passes and back, by the host's clock, the fastest; the rest once.",
     row=ContextsRow,

@@ -1,9 +1,9 @@
-"""Which strategy finds good configurations soonest? Each replays a recording several times; this gives curves and scores.
+"""Convergence curves and scores of search strategies, from several replays of a recording by each.
 
 The figures, of the median over repetitions where nothing else is said:
 
 - ``curve``: the share of the optimum that the best configuration so far reaches (1 = the fastest recorded), with the 10th and 90th
-  percentile beside it. What failed, and nothing yet, count as 0.
+percentile. Failures, and the time before the first valid trial, count as 0.
 - ``to_95``, ``to_98``: evaluations until that share is 0.95 and 0.98; None where half of the repetitions do not get there.
 - ``score``: P, the mean over the budget's evaluations m of (R(m) - y(m)) / (R(m) - optimum), mean over repetitions. y is the best time so
   far, at most the median of all valid times; R is the exact expectation of y for draws without repetition from all

@@ -58,7 +58,7 @@ class CountersOptions:
     """Of which configuration."""
 
     config: tuple[str, ...] = option(
-        (), Option("Change one parameter of the configuration; repeat. Default: what would run.", metavar="NAME=VALUE")
+        (), Option("Change one parameter of the configuration; repeat. Default: the configuration that would run.", metavar="NAME=VALUE")
     )
 
 
@@ -174,7 +174,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="counters",
     answers=("D2.8",),
-    question="What do the hardware counters say of a kernel?",
+    question="What do hardware counters show about a kernel?",
     minutes=0.5,
     timed="nothing: counts are of one run; on processors the mean of several, of the whole process in user mode.",
     row=CountersRow,

@@ -1,7 +1,7 @@
-"""What does a matrix product reach on each device: Gflop/s, of the measured peak, per watt, and for its price?
+"""How fast is a matrix product on each device: in Gflop/s, relative to the measured peak, per watt, and per price?
 
-Du et al., table 6, and figure 15 beside the CPU's BLAS, which is NumPy's here. Watts are measured while the product runs where a counter
-can be read, else what ``--tdp`` states. Prices are the user's, in a file that says source and date; nothing is assumed.
+Du et al., table 6, and figure 15, which compares with the CPU's BLAS (here NumPy's). Watts are measured while the product runs if there
+is a readable counter, else ``--tdp`` states them. Prices come from the user's file, with source and date; nothing is assumed.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _on_device(device: Device, problem: Problem, row: EfficiencyRow, run: Run, s
 
 
 def _by_numpy(problem: Problem, row: EfficiencyRow, processor: Device | None, run: Run, stated: Sequence[StatedPower]) -> EfficiencyRow:
-    """The BLAS that NumPy is built with, on arrays that lie ready; the fastest threads it takes by itself."""
+    """NumPy's product on existing arrays; NumPy's BLAS chooses its number of threads."""
     n, rng = problem.sizes["m"], np.random.default_rng(0)
     a, b = (rng.uniform(-1, 1, (n, n)).astype(problem.dtype) for _ in range(2))
     c = np.empty_like(a)
@@ -295,7 +295,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="efficiency",
     answers=("D1.10",),
-    question="What does a matrix product reach on each device: of its peak, per watt and for its price?",
+    question="How fast is a matrix product on each device, relative to the peak, per watt and per price?",
     minutes=1.0,
     timed="kernels back to back by the device's clock, NumPy's product by the host's; no transfers, no compilation. Rates are of the "
     "median run; watts are a mean over a load of a second.",

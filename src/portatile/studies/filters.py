@@ -100,7 +100,7 @@ class FilterOptions:
     dtype: str = option("float64", Option("Element type.", choices=("float32", "float64")))
     filters: tuple[str, ...] = option((), Option(f"Of {', '.join(FILTERS)}; repeat or separate by commas; default: all."))
     boundaries: tuple[str, ...] = option((), Option(f"Of {', '.join(BOUNDARIES)}; default: all."))
-    no_core: bool = option(False, "Leave out one processor core.")
+    no_core: bool = option(False, "Do not measure one processor core.")
 
 
 def measure(run: Run) -> Iterator[FilterRow]:
@@ -265,7 +265,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="filters",
     answers=("D4.1", "D4.3", "D4.5"),
-    question="How fast are BigDFT's filters on each device, along an axis and in a volume, and over one processor core?",
+    question="How fast are BigDFT's filters on each device, along an axis and in a volume, compared with one processor core?",
     minutes=1.5,
     timed="an axis: the kernel alone, back to back by the device's clock; of one core by the host's. A volume: three passes on arrays of "
     "the device, back to back by the host's clock. No transfers, no compilation.",

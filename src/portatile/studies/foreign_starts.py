@@ -1,4 +1,5 @@
-"""How many trials do other tuners' results save? Recorded searches are replayed with and without their best configurations as suggestions.
+"""How many trials do other tuners' results save? Recorded searches are replayed with their best configurations as suggestions, and
+without.
 
 A recording is searched as ``tune --replay`` does. Suggestions come from recordings of the same kernel on other devices or problems (T4,
 caches of Kernel Tuner, portatile's own results), or from CLBlast's database in the workload's parameters. Of each file a few of the fastest
@@ -58,12 +59,14 @@ class StartsOptions:
     """What is searched, and what is known before."""
 
     files: tuple[Path, ...] = option((), Option("Recorded trials to search: T4, a cache of Kernel Tuner, a result store.", argument=True))
-    known: tuple[Path, ...] = option((), "What others found for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
-    starts: int = option(4, Option("Configurations that are taken from it; the first two are tried, others while they pay.", least=1))
-    strategy: str = option("auto", "How to search.")
+    known: tuple[Path, ...] = option((), "Results of others for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
+    starts: int = option(
+        4, Option("Configurations to suggest; the first two are always tried, others only while a suggestion leads.", least=1)
+    )
+    strategy: str = option("auto", "Search strategy.")
     repeats: int = option(10, Option("Searches of each kind, each with its own seed.", least=1))
     budget: int = option(100, Option("Trials of each search.", least=2))
-    seed: int = option(0, Option("Of the first search.", least=0))
+    seed: int = option(0, Option("Seed of the first search.", least=0))
 
 
 def measure(run: Run) -> Iterator[StartsRow]:
@@ -182,7 +185,7 @@ def figures(rows: Sequence[StartsRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[StartsRow]) -> list[str]:
-    """The trials that each recording's search is spared."""
+    """How many trials each recording's search saves."""
     lines = []
     for row in shown(rows):
         if row.search == WITH:
@@ -193,21 +196,21 @@ def notes(rows: Sequence[StartsRow]) -> list[str]:
 
 
 def answer(rows: Sequence[StartsRow]) -> str:
-    """What is saved on the way to 95 % of each optimum."""
+    """How many trials are saved until 95 % of each optimum."""
     before = {(row.recording, row.known): row.to_95 for row in rows if row.search == WITHOUT}
     parts = []
     for row in (row for row in shown(rows) if row.search == WITH):
         plain = before.get((row.recording, row.known))
         if row.to_95 is not None and plain is not None:
             trials = "1 trial" if row.to_95 == 1 else f"{row.to_95:g} trials"
-            parts.append(f"{row.recording}: 95 % of the optimum after {trials} in place of {plain:g}, knowing {row.known}")
+            parts.append(f"{row.recording}: 95 % of the optimum after {trials} instead of {plain:g}, with suggestions from {row.known}")
     return ". ".join(parts)
 
 
 STUDY = Study(
     name="foreign-starts",
     answers=("D1.9",),
-    question="How many trials of a search do other tuners' results save?",
+    question="How many trials does a search save if it knows other tuners' results?",
     minutes=0.3,
     timed="nothing: recorded trials are replayed.",
     row=StartsRow,

@@ -1,7 +1,8 @@
-"""Where does a kernel's speed come from, and why is one compiler's code faster than the other's? One optimisation at a time.
+"""Which optimisations make a kernel fast, and which of them make one compiler's code faster than another's?
 
-Komatsu et al., figures 6 and 7, edited PTX by hand. Here a build from which every optimisation was taken (``measure.optimisations``) gets
-them back in every combination, each checked and timed, with what changed in the compiler's instructions. ``finish`` reads three answers
+Komatsu et al., figures 6 and 7, edited PTX by hand. Here kernels are built with every combination of optimisations
+(``measure.optimisations``). Each build is checked and timed, and the changes in the compiler's instructions are counted.
+``finish`` reads three answers
 from the times: the steps in the document's order, the steps of a greedy order, and each optimisation's share averaged over all orders.
 With ``--between`` two devices, back ends or configurations are measured so, and the shares of the ratio of their times are the differences
 of their optimisations' shares; what is left is the ratio of the builds without any.
@@ -57,10 +58,10 @@ class GapOptions:
         ),
     )
     config: tuple[str, ...] = option(
-        (), Option("Change one parameter of the configuration; repeat. Default: what would run.", metavar="NAME=VALUE")
+        (), Option("Change one parameter of the configuration; repeat. Default: the configuration that would run.", metavar="NAME=VALUE")
     )
-    quick: bool = option(False, "Not every combination: the document's order, and those that lack two optimisations at most.")
-    relaxed: bool = option(False, f"Also everything with {RELAXED}.")
+    quick: bool = option(False, "Only combinations in the order of the paper, and those that lack at most two optimisations.")
+    relaxed: bool = option(False, f"Also measure all builds with {RELAXED}.")
 
 
 def measure(run: Run) -> Iterator[GapRow]:
@@ -140,12 +141,12 @@ def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
 
 
 def _together(side: Side) -> bool:
-    """Whether several builds are compiled at once, ahead of their timing; on processors that would take the time from one another."""
+    """Whether several builds are compiled at once, ahead of their timing; on CPUs that would disturb the timing."""
     return side.device.info.kind != "cpu"
 
 
 def _compile(builds: Sequence[tuple[Side, GapRow]], seconds: float | None) -> None:
-    """Fill the cache with builds, each text by a thread, before they are timed; after ``seconds`` nobody waits for them.
+    """Fill the cache with builds before they are timed, one thread per text; wait for at most ``seconds``.
 
     Only the next few: who ends the study early has measured most of what was compiled.
     """

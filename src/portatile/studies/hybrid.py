@@ -1,8 +1,8 @@
-"""What do several devices give together: every subset of them on one problem, beside the best single device and one processor core?
+"""How fast is every subset of several devices on one problem, compared with the best single device and one processor core?
 
-The times are those of a routine on NumPy arrays, transfers included. ``efficiency`` compares the rate with the sum of the rates that the
-same devices show alone; ``reached`` is what the run itself says: work done over what its devices could have done meanwhile. Beside the time
-of a set stands what a simulation predicts of it, from what each device takes alone and from the links.
+The times are those of a routine on NumPy arrays, transfers included. ``efficiency`` is the rate relative to the sum of the rates of the
+devices alone. ``reached`` comes from the run itself: the work done over the work that its devices could have done in that time. A
+simulation predicts the time of each set from the time of each device alone and from the links.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class HybridRow:
 class HybridOptions:
     """How often each set runs, in how many processes, and how much of the problem one core computes."""
 
-    repeat: int = option(12, Option("Runs of each set after the first: in them a set finds its shares.", least=1))
+    repeat: int = option(12, Option("Runs of each set after the first, in which it settles how to share the work.", least=1))
     processes: int = option(1, Option("Processes that share the devices; each computes its part of the problem.", least=1))
-    core_part: int = option(16, Option("One core computes the problem divided by this.", least=1))
+    core_part: int = option(16, Option("One core computes only one part in this many of the problem.", least=1))
 
 
 def measure(run: Run) -> Iterator[HybridRow]:
@@ -193,15 +193,15 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
     best = min(valid, key=lambda row: row.seconds or 0.0)
     if len(valid) == 1 and not any(row.count > 1 for row in rows):
         return [f"{best.devices} is the only device: nothing was shared; name several with --device"]
-    lines = [f"fastest: {best.devices}, {best.best_speedup:.2f} times the best single device"] if best.best_speedup else []
+    lines = [f"fastest: {best.devices}, {best.best_speedup:.2f} times as fast as the best single device"] if best.best_speedup else []
     lines += [
-        f"one core computed {percent(row.part)} of the problem in {duration(row.seconds)}; its rate is compared"
+        f"one core computed only {percent(row.part)} of the problem, in {duration(row.seconds)}; rates are compared"
         for row in rows
         if row.devices == ONE_CORE and row.seconds
     ]
     off = [row.off for row in valid if row.off is not None]
     if off:
-        lines.append(f"sets of several: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
+        lines.append(f"sets of several devices: the predicted time is off by {100 * max(off, key=abs):+.0f} % (the worst of {len(off)})")
     singles = {row.devices: row.seconds or 0.0 for row in valid if row.count == 1}
     for row in valid:
         members = [singles[name] for name in row.devices.split(" + ") if name in singles]
@@ -211,14 +211,14 @@ def notes(rows: Sequence[HybridRow]) -> list[str]:
 
 
 def answer(rows: Sequence[HybridRow]) -> str:
-    """The fastest set, beside the best single device and one core."""
+    """The fastest set, relative to the best single device and one core."""
     best = min((row for row in rows if row.count and row.seconds), key=lambda row: row.seconds or 0.0, default=None)
     if best is None:
         return ""
-    over = f", {best.best_speedup:.2f} times the best single device" if best.best_speedup and best.count > 1 else ""
-    core = f", {written(best.core_speedup)} times one core" if best.core_speedup else ""
+    over = f", {best.best_speedup:.2f} times as fast as the best single device" if best.best_speedup and best.count > 1 else ""
+    core = f", {written(best.core_speedup)} times as fast as one core" if best.core_speedup else ""
     off = max((row.off for row in rows if row.off is not None), key=abs, default=None)
-    simulated = "" if off is None else f". Simulated from each alone: {100 * off:+.0f} % beside what was measured, at worst"
+    simulated = "" if off is None else f". The time predicted from the single devices is off by {100 * off:+.0f} % at worst"
     return f"Fastest: {best.devices}, {duration(best.seconds or 0.0)}{over}{core}{simulated}"
 
 
@@ -233,7 +233,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest | None:
 STUDY = Study(
     name="hybrid",
     answers=("D4.6",),
-    question="What do several devices give together, beside the best one of them and beside one processor core?",
+    question="How fast are several devices together, compared with the best of them and with one processor core?",
     minutes=2.0,
     timed="a routine on NumPy arrays from call to return, transfers included; the fastest run after the first.",
     row=HybridRow,

@@ -1,4 +1,4 @@
-"""What do images and unrolling do to the matrix products of MAGMA's and of Nakasato's blocking, through each back end?
+"""How do images and unrolling affect matrix products with MAGMA's and Nakasato's blocking, through each back end?
 
 Du et al., figures 4 and 5, and 8 to 10 without the bandwidth of the copies, which ``packing`` measures. ``reads``: the operands lie in
 memory, are copied into images first, or are shown as images where they lie. A copy into an image is part of the time.
@@ -56,7 +56,7 @@ class ImagesRow:
 class ImagesOptions:
     """Products of ``size`` x ``size`` matrices."""
 
-    size: int = option(256, Option("Rows and columns of the matrices; the document's go to 6144.", least=1))
+    size: int = option(256, Option("Rows and columns of the matrices; the paper goes up to 6144.", least=1))
     dtypes: tuple[str, ...] = option(("float32", "float64"), Option("float32 or float64; repeat. Default: both.", names=("--dtype",)))
 
 
@@ -157,7 +157,7 @@ def notes(rows: Sequence[ImagesRow]) -> list[str]:
 
 
 def answer(rows: Sequence[ImagesRow]) -> str:
-    """The fastest way of each element type, and what images and unrolling make of the same blocking."""
+    """The fastest way for each element type, and how much images and unrolling contribute with the same blocking."""
     parts = []
     for dtype in dict.fromkeys(row.dtype for row in rows):
         there = [row for row in rows if row.dtype == dtype and row.gflops]
@@ -167,8 +167,8 @@ def answer(rows: Sequence[ImagesRow]) -> str:
         device, blocking, reads, unrolled = best = max(valid, key=lambda way: valid[way])
         text = f"{dtype}: {written(valid[best])} Gflop/s by {blocking} on {device}, read from {_READ[reads]}{', unrolled' * unrolled}"
         memory, other = valid.get((device, blocking, "memory", unrolled)), valid.get((device, blocking, reads, not unrolled))
-        factors = [f"{valid[best] / memory:.2f} times memory"] if memory and reads != "memory" else []
-        factors += [f"{valid[best] / other:.2f} times {'not ' * unrolled}unrolled"] if other else []
+        factors = [f"{valid[best] / memory:.2f} times as fast as from memory"] if memory and reads != "memory" else []
+        factors += [f"{valid[best] / other:.2f} times as fast as {'not ' * unrolled}unrolled"] if other else []
         parts.append(f"{text} ({', '.join(factors)})" if factors else text)
     return ". ".join(parts)
 
@@ -180,7 +180,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="images",
     answers=("D1.4", "D1.5"),
-    question="What do images and unrolling do to matrix products of MAGMA's and Nakasato's blocking?",
+    question="How do images and unrolling affect matrix products with MAGMA's and Nakasato's blocking?",
     minutes=2.0,
     timed="kernels back to back by the device's clock, with copies into images where there are; no transfers, no compilation.",
     row=ImagesRow,

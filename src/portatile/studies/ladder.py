@@ -1,4 +1,4 @@
-"""How far does each step of optimising a matrix product carry? Nugteren's ten kernels beside the libraries that people use.
+"""How much faster does each optimisation make a matrix product? Nugteren's ten kernels are compared with libraries.
 
 The tutorial measures on one GPU and shows that another one orders the rungs differently. Here every rung runs on every device whose rules
 allow it; the others say which rule it is and where they would run. Beside the rungs stand the switches that the tutorial adds to its CUDA
@@ -81,7 +81,7 @@ class LadderOptions:
 
     size: int = option(0, Option(f"Rows and columns of the matrices; default: {_ON_GPUS} on GPUs, {_ON_CPUS} on CPUs.", least=0))
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
-    carveouts: tuple[int, ...] = option((1, 50, 100), "Per cent of local memory that rung 7 is tried with, where the driver can be asked.")
+    carveouts: tuple[int, ...] = option((1, 50, 100), "Carve-outs (per cent of local memory) for rung 7, if supported.")
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="ladder",
     answers=("D5.2", "D5.3"),
-    question="How far does each step of optimising a matrix product carry?",
+    question="How much faster does each optimisation make a matrix product?",
     minutes=1.5,
     timed="kernels alone, back to back by the device's clock, packing and transposing ones too; no transfers, no compilation; NumPy by "
     "the host's clock.",

@@ -1,4 +1,5 @@
-"""What is local memory worth? Products of square matrices from global memory and from tiles of several edges, over the size.
+"""How much time does local memory save? Products of square matrices from global memory and from tiles of several sizes, over the matrix
+size.
 
 Transue et al.: kernels of the workload ``matmul`` with 16 x 16 work-items and blocks of 2 to 16, and, on no device, the sequential
 algorithm on the host. ``window`` is their measure:
@@ -67,7 +68,7 @@ class MemoryRequest:
     sizes: tuple[int, ...] = option((128, 256, 512, 1024), "Rows and columns of the matrices.")
     blocks: tuple[int, ...] = option((2, 4, 8, 16), "Edges of work-group and tile.")
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
-    repeat: int = option(3, Option("Runs of each kernel after the first; of slow ones fewer.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first; fewer for slow kernels.", least=0))
 
 
 def on_the_host(request: MemoryRequest) -> list[int]:
@@ -237,7 +238,7 @@ def notes(rows: Sequence[MemoryRow]) -> list[str]:
 
 
 def answer(rows: Sequence[MemoryRow]) -> str:
-    """What local memory saves on each device, and with which block."""
+    """How much time local memory saves on each device, and with which block."""
     parts: list[tuple[float, str]] = []
     for device, largest in compared_sizes(rows).items():
         there = [row for row in rows if (row.device, row.size, row.algorithm) == (device, largest, "local") and row.reduction is not None]
@@ -257,7 +258,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="memory",
     answers=("D2.1", "D2.3", "D2.5", "D2.7"),
-    question="What is local memory worth in a matrix product, and which block suits it?",
+    question="How much time does local memory save in a matrix product, and with which block size?",
     minutes=1.0,
     timed="kernel: the fastest run, by the host's clock, without transfers; with buffers: allocating them, that run, reading C back.",
     row=MemoryRow,

@@ -1,4 +1,4 @@
-"""How fast are the kernels that bring a matrix into an image or into panels, beside the driver's own copies?
+"""How fast are the kernels that copy a matrix into an image or into panels, compared with the driver's copies?
 
 Du et al., figure 7: copy kernels, plain and transposing, over the size, beside clEnqueueCopyBufferToImage. Images and panels hold
 neighbours across k next to each other, so B, contiguous along n, is copied as it lies, and A, contiguous along k, is transposed. The
@@ -214,7 +214,7 @@ def notes(rows: Sequence[PackingRow]) -> list[str]:
 STUDY = Study(
     name="packing",
     answers=("D1.6",),
-    question="How fast are the kernels that pack a matrix or copy it into an image, beside the driver's own copies?",
+    question="How fast are the kernels that pack a matrix or copy it into an image, compared with the driver's copies?",
     minutes=1.0,
     timed="one copy within the device, back to back by the device's clock; no transfers from or to the host, no compilation.",
     row=PackingRow,

@@ -1,4 +1,4 @@
-"""How do two parameters affect the speed? The best time for every pair of their values, with the others chosen by a few tries.
+"""How do two parameters together affect the speed? The best time for every pair of their values; a few tries choose the other parameters.
 
 Du et al., figure 14, shows SGEMM over TCR x TRR. Every pair starts from the base, the best configuration known for the problem: with
 the pair's values in it and as few others changed as its rules ask for. Half of a pair's tries go there and to what differs from
@@ -76,13 +76,13 @@ class PairsRequest:
 class MapOptions:
     """The options of the study, as a command line gives them."""
 
-    down: str = option("", Option("The parameter of the lines: TRR, or TRR=1,2,4 for some values.", metavar="NAME[=VALUES]"))
+    down: str = option("", Option("The parameter of the rows: TRR, or TRR=1,2,4 for some values.", metavar="NAME[=VALUES]"))
     across: str = option("", Option("The parameter of the columns, in the same way.", metavar="NAME[=VALUES]"))
     fixed: tuple[str, ...] = option(
         (), Option("Values that another parameter may take; repeat.", names=("--fix", "fixed"), metavar="NAME=VALUES")
     )
     tries: int = option(4, Option("Configurations for each pair.", least=1))
-    seed: int = option(0, Option("Of what is tried.", least=0))
+    seed: int = option(0, Option("Seed of the choice of configurations.", least=0))
 
 
 Pair = tuple[Value, Value]
@@ -365,7 +365,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="map",
     answers=("D1.8", "D1.9"),
-    question="How do two parameters shape the performance, the others as good as a few tries find them?",
+    question="How do two parameters together affect the speed?",
     minutes=3.0,
     timed="kernels alone, back to back by the device's clock, with copies into images where there are; no transfers, no compilation.",
     row=PairsRow,

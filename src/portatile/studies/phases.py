@@ -1,4 +1,4 @@
-"""Where does the time of one run go, from looking for a platform to the result on the host, cold and from the cache of binaries?
+"""How long does each phase of one run take, from finding the platform to the result on the host, with empty and with filled caches?
 
 Du et al., figure 3 (TRSM with M = 10240 and 128 right-hand sides) and their binary cache. Each run has a process of its own. The first
 finds all caches empty, ours and the drivers'; the second, ``cached``, finds what the first left.
@@ -64,10 +64,10 @@ class PhasesRow:
 class PhasesOptions:
     """Without a workload on the command line TRSM and a product are run, of ``size`` unknowns and ``sides`` right-hand sides."""
 
-    size: int = option(512, Option("Rows of TRSM's matrix; of the product all sizes.", least=1))
+    size: int = option(512, Option("Rows of TRSM's matrix, and all sizes of the product.", least=1))
     sides: int = option(64, Option("Right-hand sides of TRSM.", least=1))
     dtype: str = option("float64", Option("Element type of both.", choices=("float32", "float64")))
-    full: bool = option(False, f"The document's size: TRSM with {_FULL_SIZE} rows and {_FULL_SIDES} right-hand sides.")
+    full: bool = option(False, f"The size of the paper: TRSM with {_FULL_SIZE} rows and {_FULL_SIDES} right-hand sides.")
     repeat: int = option(3, Option("Runs of the kernel after the first.", least=0))
 
 
@@ -139,13 +139,13 @@ def notes(rows: Sequence[PhasesRow]) -> list[str]:
 
 
 def answer(rows: Sequence[PhasesRow]) -> str:
-    """What building takes of the first run, and what the cache leaves of it."""
+    """The share of building in the first run, and the time of a run with filled caches."""
     parts = []
     for row in (row for row in rows if row.caches == "empty" and row.total and row.build):
         took, share = row.total or 0.0, (row.build or 0.0) / (row.total or 1.0)
-        text = f"{row.workload} on {row.device}: {duration(took)} with empty caches, {percent(share)} of it building"
+        text = f"{row.workload} on {row.device}: {duration(took)} with empty caches, {percent(share)} of it for building"
         after = next((other.total for other in rows if _run_of(other) == _run_of(row) and other.caches == "cached" and other.total), None)
-        parts.append(text if after is None else f"{text}; {duration(after)} from the cache")
+        parts.append(text if after is None else f"{text}; {duration(after)} with filled caches")
     return ". ".join(parts)
 
 
@@ -160,7 +160,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="phases",
     answers=("D1.2", "D1.3"),
-    question="Where does the time of one run go, cold and from the cache?",
+    question="How long does each phase of one run take, with empty and with filled caches?",
     minutes=1.0,
     timed="each phase of one run in a new process, by the host's clock; the kernel's is the first run's. Not timed: Python's start and "
     "imports, and making random operands.",

@@ -51,14 +51,16 @@ class PortabilityOptions:
     """The options of the study, as a command line gives them."""
 
     recorded: tuple[str, ...] = option(
-        (), Option("A device that is not here, by its recorded results, such as 'h200 cuda'; repeat.", names=("--recorded", "--guest"))
+        (), Option("A device of another machine, by its stored results, such as 'h200 cuda'; repeat.", names=("--recorded", "--guest"))
     )
-    tune: str | None = option(None, Option("Tune on each device first: 30s, 200. Without: the best that is known.", metavar="BUDGET"))
+    tune: str | None = option(
+        None, Option("Tune on each device first: 30s, 200. Default: use the best known configuration.", metavar="BUDGET")
+    )
     portable: str | None = option(
-        None, Option("Search for the one configuration that loses least over all: 60s, 200 (candidates).", metavar="BUDGET")
+        None, Option("Search for the one configuration that loses least over all devices: 60s, 200 (candidates).", metavar="BUDGET")
     )
-    strategy: str = option("auto", "How to tune.")
-    seed: int = option(0, Option("Of operands and search.", least=0))
+    strategy: str = option("auto", "Search strategy.")
+    seed: int = option(0, Option("Seed of operands and search.", least=0))
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[PortabilityRow]) -> list[str]:
-    """Who is who, where each winner comes from, why something did not run and what rules were passed over."""
+    """What each device is, where each winner comes from, why something did not run, and which constraints were ignored."""
     here = {row.device: row for row in rows}
     lines = []
     for name, any_row in here.items():
@@ -132,7 +132,7 @@ def notes(rows: Sequence[PortabilityRow]) -> list[str]:
             lines.append(f"{other}: another machine's device; {next(row.found for row in rows if row.winner_of == other)}")
     for row in rows:
         if row.changed:
-            lines.append(f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for")
+            lines.append(f"{row.winner_of} on {row.device}: with {row.changed}, because the device lacks the instructions")
         if row.loss is None and row.status != NOT_REACHED:
             lines.append(f"{row.winner_of} on {row.device}: {row.status}")
     unmeasured = dict.fromkeys(f"{row.winner_of} on {row.device}" for row in rows if row.status == NOT_REACHED)
@@ -142,7 +142,7 @@ def notes(rows: Sequence[PortabilityRow]) -> list[str]:
 
 
 def answer(rows: Sequence[PortabilityRow]) -> str:
-    """Of each winner what it loses where it loses most, or where it does not run; and the measure of the most portable."""
+    """For each winner its largest loss, or the device on which it does not run."""
     parts = []
     for (problem, dtype, winner), losses in measured_losses(rows).items():
         elsewhere = [row for row in rows if (row.problem, row.dtype, row.winner_of) == (problem, dtype, winner) and row.device != winner]
@@ -154,6 +154,6 @@ def answer(rows: Sequence[PortabilityRow]) -> str:
             what = f"{winner} configuration" if winner == portable.NAME else f"winner of {winner}"
             parts.append(f"the {what} takes up to {written(worst.loss or 0.0)} times the time of a device's own ({worst.device})")
         else:
-            parts.append(f"{winner} stands alone: its measure is {cascade.measure(losses):.2f}")
+            parts.append(f"{winner} has no other device: its performance portability is {cascade.measure(losses):.2f}")
     text = "; ".join(parts)
     return f"T{text[1:]}" if text.startswith("the ") else text

@@ -1,9 +1,9 @@
 """The one configuration that loses least over several devices: a search for the greatest harmonic mean of efficiencies.
 
 Pennycook's measure of a configuration is the number of devices over the sum of its losses, so the search looks for the least sum. It
-starts with the devices' own winners and climbs from the best to neighbours that are legal everywhere, with random ones between. A group of
-candidates runs on one device after another; who cannot win any more, however fast on the devices that are left, goes no further. A loss is
-over the fastest time that was seen on the device, so a winner that was tuned too little is no limit.
+starts with the devices' own winners and climbs from the best to neighbours that are legal everywhere, with random ones between. A group
+of candidates runs on one device after another; a candidate that can no longer win on the remaining devices is dropped. Losses are
+relative to the fastest time seen on the device, so that a poorly tuned winner does not distort them.
 """
 
 from __future__ import annotations

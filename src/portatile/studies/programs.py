@@ -1,4 +1,4 @@
-"""What do whole programs take on each device and back end, compiled when they run, and what does relaxed mathematics give?
+"""How long do whole programs take on each device and back end, compilation included, and how much does relaxed mathematics save?
 
 Komatsu et al.: bandwidthTest, matrixMul, CP, MRI-Q and MRI-FHD, from one text through OpenCL and CUDA. Every run has a process of its
 own that finds all caches empty, ours and the drivers', so that its total holds the compilation; then the kernel runs a few more times.
@@ -77,10 +77,10 @@ class ProgramRow:
 class ProgramOptions:
     """Which programs, how large and how often."""
 
-    programs: tuple[str, ...] = option((), Option(f"Of {', '.join(PROGRAMS)}, repeat or separate by commas; default: all."))
-    scale: int = option(0, Option(f"Divides the documents' sizes; default: 1 on GPUs, {ON_CPUS} where a CPU takes part.", least=0))
+    programs: tuple[str, ...] = option((), Option(f"Some of {', '.join(PROGRAMS)}; repeat or separate by commas; default: all."))
+    scale: int = option(0, Option(f"Divisor of the papers' sizes; default: 1 on GPUs, {ON_CPUS} if a CPU takes part.", least=0))
     repeat: int = option(3, Option("Runs of the kernel after the first.", least=1))
-    plain: bool = option(False, f"Without {RELAXED}.")
+    plain: bool = option(False, f"Do not measure with {RELAXED}.")
 
 
 @dataclass(frozen=True)
@@ -224,15 +224,19 @@ def notes(rows: Sequence[ProgramRow]) -> list[str]:
 
 
 def answer(rows: Sequence[ProgramRow]) -> str:
-    """The slower back end's whole runs over the faster one's, and how much faster than the processor the kernels are."""
+    """How much longer whole runs take by the slower back end, and how much faster than on the CPU the kernels are."""
     slower = [row for row in rows if row.over_back_end and row.over_back_end > 1 and not row.relaxed]
     over = [f"{row.program} {row.over_back_end:.2f} ({row.device})" for row in slower]
-    text = f"Whole runs over those of the faster back end: {', '.join(over)}" if over else ""
+    text = f"Whole runs take longer than by the faster back end, by the factor: {', '.join(over)}" if over else ""
     best: dict[str, float] = {}
     for row in rows:
         if row.over_cpu and row.kind != "cpu":
             best[row.program] = max(row.over_cpu, best.get(row.program, 0.0))
-    faster = f"Kernels over the processor's: {', '.join(f'{name} {written(factor)}' for name, factor in best.items())}" if best else ""
+    faster = (
+        f"Kernels are faster than on the CPU, by the factor: {', '.join(f'{name} {written(factor)}' for name, factor in best.items())}"
+        if best
+        else ""
+    )
     return ". ".join(filter(None, (text, faster)))
 
 
@@ -243,7 +247,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="programs",
     answers=("D3.1", "D3.4"),
-    question="What do whole programs take on each device, compiled when they run, and what does relaxed mathematics give?",
+    question="How long do whole programs take on each device, compilation included, and how much does relaxed mathematics save?",
     minutes=1.5,
     timed="a whole run in a new process with empty caches, by the host's clock: start, compilation, buffers and transfers, the kernel's "
     "first run; then the kernel alone, its fastest run. Not timed: Python's start and imports, and making random operands.",

@@ -1,4 +1,4 @@
-"""How far do tuning and a shared product scale? Simulated from recorded trials and measured rates, to 1,000 workers and 64 devices.
+"""How far do a search and a shared product scale? Simulated from recorded trials and measured rates, up to 1,000 workers and 64 devices.
 
 Two measurements stand beside their simulations: the duration of a recording, of one machine, and a product by every subset of the devices
 here. The product is predicted from the time that each device takes alone, from the links, and from the overhead of a shared product of
@@ -68,20 +68,20 @@ class ScaleOptions:
 
     files: tuple[Path, ...] = option((), Option("Files of recorded trials, for their times.", argument=True))
     trials: int = option(2000, Option("Trials of the search, drawn from the recorded ones.", least=1))
-    compilers: int = option(12, Option("Texts that each worker's machine compiles at once; 0: workers compile.", least=0))
+    compilers: int = option(12, Option("Texts that each worker's machine compiles at once; 0: the workers compile.", least=0))
     client: float = option(0.02, Option("Seconds of the client for each trial: strategy, plan, store; 0.02 for a GEMM on a GPU.", least=0))
     scheduler: float = option(0.001, Option("Seconds of Dask's scheduler for each task.", least=0))
     message: float = option(0.0005, Option("Seconds of a message.", least=0))
     failing: float = option(0.0, Option("Share of trials that end their worker.", least=0))
     size: int = option(32768, Option("Rows and columns of the product's matrices.", least=1))
-    dtype: str = option("float64", Option("Its element type.", choices=("float32", "float64")))
-    rate: float = option(0.0, Option("Tflop/s of a device.", least=0))
+    dtype: str = option("float64", Option("Element type of the product.", choices=("float32", "float64")))
+    rate: float = option(0.0, Option("Tflop/s of a device; 0: the fastest product in the package's results.", least=0))
     link: float = option(50.0, Option("GB/s of a device's own link, either way.", least=0.001))
     host: float = option(400.0, Option("GB/s of the host's memory, for all links together.", least=0.001))
     measure: int = option(
-        0, Option("Rows and columns of the product that the devices here compute. 0: 8192 with a GPU, else 1024.", least=0)
+        0, Option("Rows and columns of the product that this machine's devices compute. 0: 8192 with a GPU, else 1024.", least=0)
     )
-    repeat: int = option(8, Option("Runs of each set of devices after the first: in them a set finds its shares.", least=1))
+    repeat: int = option(8, Option("Runs of each set of devices after the first, in which it settles how to share the work.", least=1))
 
 
 def measure(run: Run) -> Iterator[ScaleRow]:
@@ -232,26 +232,26 @@ def figures(rows: Sequence[ScaleRow]) -> list[Figure]:
 
 
 def notes(rows: Sequence[ScaleRow]) -> list[str]:
-    """Where each stops scaling, and what binds there; how far the simulation of recorded runs was off."""
+    """Where each stops scaling, and what limits it; how far the simulation of recorded runs was off."""
     lines = []
     for what, unit in (("tuning", "workers"), ("product", "devices")):
         simulated = [row for row in rows if row.what == what and row.efficiency is not None]
         poor = next((row for row in simulated if (row.efficiency or 0.0) < 0.5), None)
         if poor is not None:
-            lines.append(f"{what}: less than half of the ideal from {poor.count} {unit} on; what binds there: {poor.binds}")
+            lines.append(f"{what}: less than half of the ideal speed-up from {poor.count} {unit} on, limited by: {poor.binds}")
         elif simulated:
-            lines.append(f"{what}: {percent(simulated[-1].efficiency)} of the ideal on {simulated[-1].count} {unit}")
+            lines.append(f"{what}: {percent(simulated[-1].efficiency)} of the ideal speed-up on {simulated[-1].count} {unit}")
     off = [error for row in rows if row.what == "recorded" and (error := _off(row)) is not None]
     if off:
-        lines.append(f"recorded runs: simulated {100 * median(off):+.0f} % beside what they took (median of {len(off)})")
+        lines.append(f"recorded runs: the simulated time is off by {100 * median(off):+.0f} % (median of {len(off)})")
     off = [error for row in rows if row.what == HERE and (error := _off(row)) is not None]
     if off:
-        lines.append(f"devices here: predicted {100 * max(off, key=abs):+.0f} % beside what was measured (the worst of {len(off)})")
+        lines.append(f"devices here: the predicted time is off by {100 * max(off, key=abs):+.0f} % (the worst of {len(off)})")
     return lines + [row.status for row in rows if row.what == HERE and row.status != "ok"]
 
 
 def answer(rows: Sequence[ScaleRow]) -> str:
-    """Where each stops scaling, and what binds there."""
+    """Where each stops scaling, and what limits it."""
     answers = [line for line in notes(rows) if line.startswith(("tuning", "product", "devices here"))]
     return ". ".join(line[0].upper() + line[1:] for line in answers)
 
@@ -263,7 +263,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="scale",
     answers=("D4.6",),
-    question="How far do tuning over a fleet and a product over several devices scale, and what binds then?",
+    question="How far do a search on a fleet and a product on several devices scale, and what limits them?",
     minutes=0.5,
     timed="a product of NumPy arrays by the devices here, transfers included, the fastest run; all else is simulated from measured times.",
     row=ScaleRow,

@@ -1,4 +1,4 @@
-"""How does a matrix product scale with its size: one compiled loop on a processor, global memory, local memory, on every device?
+"""How does the speed of a matrix product depend on its size: by one compiled loop on a CPU, from global memory, and from local memory?
 
 Transue et al.: their curves over the size, linear and logarithmic, of the kernel alone and with buffers (``window``: allocating them, the
 kernel, reading the result back), and OpenCL beside CUDA. The bottom line is not Python but the kernel of one work-item, compiled for a
@@ -54,11 +54,11 @@ class ScalingRow:
 class ScalingOptions:
     """The sizes of the matrices; ``block`` is the edge of work-group and tile."""
 
-    sizes: tuple[int, ...] = option((64, 128, 256, 512), "Rows and columns of the matrices; the document's go to 4096.")
+    sizes: tuple[int, ...] = option((64, 128, 256, 512), "Rows and columns of the matrices; the paper goes up to 4096.")
     block: int = option(16, Option("Edge of work-group and tile.", least=1))
     dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
-    sequential: int = option(512, Option("The largest size for one work-item, on processors only.", least=0))
-    repeat: int = option(3, Option("Runs of each kernel after the first; of slow ones fewer.", least=0))
+    sequential: int = option(512, Option("The largest size for one work-item, on CPUs only.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first; fewer for slow kernels.", least=0))
 
 
 def points(device: Device, options: ScalingOptions) -> list[tuple[int, Config]]:
@@ -187,7 +187,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="scaling",
     answers=("D2.4", "D2.6", "D2.8"),
-    question="How does a matrix product scale with its size, sequential, from global and from local memory, on every device?",
+    question="How does the speed of sequential, global-memory and local-memory matrix products depend on their size?",
     minutes=2.0,
     timed="kernel: the fastest run, by the host's clock, without transfers; with buffers: allocating them, that run, reading C back.",
     row=ScalingRow,

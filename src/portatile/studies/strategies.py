@@ -47,10 +47,10 @@ class StrategiesOptions:
     """What to replay: a result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner."""
 
     files: tuple[Path, ...] = option((), Option("Files of recorded trials.", argument=True))
-    strategies: str = option(USUAL, "Which, separated by commas.")
+    strategies: str = option(USUAL, "Strategies to compare, separated by commas.")
     repeats: int = option(10, Option("Runs of each strategy, each with its own seed.", least=1))
-    budget: str | None = option(None, "200 (evaluations) or 60s (simulated). Default: until chance is 95 % of the way to the optimum.")
-    seed: int = option(0, Option("Of the first run.", least=0))
+    budget: str | None = option(None, "200 (evaluations) or 60s (simulated). Default: until random search has come 95 % of the way.")
+    seed: int = option(0, Option("Seed of the first run.", least=0))
 
 
 def names_of(text: str) -> tuple[str, ...]:

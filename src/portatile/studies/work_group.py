@@ -1,4 +1,5 @@
-"""How much does the work-group's size matter? Coulomb with 16 x y work-items, MRI with 16 to the device's limit, each also relaxed.
+"""How much does the size of the work-group matter? Coulomb with 16 x y work-items and MRI with 16 up to the device's limit, each also
+with relaxed mathematics.
 
 Komatsu et al., figures 9 to 12: CP, MRI-Q and MRI-FHD. Every row is one size; ``relative`` is its time over the best of its device and
 compiler option, so that 1 is the best. Kernels only, no transfers; each result is checked, and its error told in units of what rounding
@@ -67,10 +68,10 @@ class WorkGroupRow:
 class WorkGroupRequest:
     """What to sweep: ``workload`` is coulomb or mri, with and without relaxed mathematics; ``kind`` is MRI's."""
 
-    workload: str = option("coulomb", Option("coulomb: 16 x 1 to 16 x 32; mri: 16 to the most.", choices=("coulomb", "mri")))
-    kind: str = option("", Option("Of mri: Q (the default) or F^H d.", choices=("q", "fhd")))
-    scale: int = option(0, Option(f"Divides Parboil's sizes; default: 1 on GPUs, {ON_CPUS} on CPUs.", least=0))
-    items: tuple[int, ...] = option((), "Work-items of the groups to try, separated by commas; default: all.")
+    workload: str = option("coulomb", Option("coulomb: groups of 16 x 1 to 16 x 32; mri: 16 to the limit.", choices=("coulomb", "mri")))
+    kind: str = option("", Option("The kernel of mri: Q (the default) or F^H d.", choices=("q", "fhd")))
+    scale: int = option(0, Option(f"Divisor of Parboil's sizes; default: 1 on GPUs, {ON_CPUS} on CPUs.", least=0))
+    items: tuple[int, ...] = option((), "Numbers of work-items to try, separated by commas; default: all.")
     relaxed: tuple[bool, ...] = (False, True)
     length: MeasurementLength = field(default_factory=MeasurementLength)
 
@@ -202,7 +203,7 @@ def _sample(devices: tuple[Device, ...]) -> StudyRequest:
 STUDY = Study(
     name="work-group",
     answers=("D3.5",),
-    question="How much does the work-group's size matter?",
+    question="How much does the size of the work-group matter?",
     minutes=2.0,
     timed="kernels alone, back to back by the device's clock; no transfers, no compilation.",
     row=WorkGroupRow,

@@ -53,8 +53,8 @@ class Sensors:
     def under_load(self, run: Callable[[], object], seconds: float) -> Mapping[str, float]:
         """The values after ``run`` has been repeated for ``seconds``, at least once where that is not 0.
 
-        The power is then the mean over that time, from the energy counter where there is one: the driver's own value is a mean over the
-        last second on most GPUs, so that a shorter load hardly shows in it.
+        The power is then the mean over that time, from the energy counter if there is one: on most GPUs the driver's own value is a mean
+        over the last second, which hardly shows a shorter load.
         """
         if seconds <= 0:
             return self.read()

@@ -1,1 +1,1 @@
-"""The form that all studies share: the journal that lets them go on, tables, pages, and configurations measured beside each other."""
+"""The framework of all studies: journals to continue interrupted ones, tables, pages, and comparable measurements of configurations."""

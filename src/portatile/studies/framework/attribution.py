@@ -1,7 +1,8 @@
 """How much each of several switches contributes to a ratio of times: in a given order, greedily, and averaged over all orders.
 
-``times`` are seconds by the set of switches that are on. Shares are of the logarithm of a ratio, since what switches save multiplies: a
-switch that halves the time gives ``log(2)`` wherever it comes. The average over all orders is Shapley's value; the shares add up exactly.
+``times`` are seconds by the set of switches that are on. Shares are of the logarithm of a ratio, because savings multiply: a switch that
+halves the time contributes ``log(2)`` at any place in the order.
+The average over all orders is Shapley's value; the shares add up exactly.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def greedily(times: Times, names: Sequence[str]) -> list[Step]:
 
 
 def levelled(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
-    """The switches to turn off on two sides to bring their times as near to each other as possible, each with its effect.
+    """The switches to turn off on both sides so that their times become as equal as possible, each with its effect.
 
     ``ratios``: the logarithm of the ratio of their times, by the switches that both have off. What brings them nearest goes first. The
     parts add up to the ratio with nothing off; the last, called "", is what remains. Empty where that ratio is not known.

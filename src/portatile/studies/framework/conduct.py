@@ -59,7 +59,7 @@ COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
 def conduct(study: Study, request: StudyRequest, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
     """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so.
 
-    Whoever has kept the outcome calls its ``written``; until then another run takes the rows from the journal.
+    The caller calls ``written`` of the outcome when it has stored the rows; until then another run reads them from the journal.
     """
     conditions, listener = conditions or Conditions(), listener or Listener()
     for device in request.devices if study.ceilings else ():
@@ -98,10 +98,11 @@ def _run(study: Study, request: StudyRequest, journal: Journal, until: float | N
 
 
 def _measure(study: Study, run: Run, journal: Journal, rows: list[Any]) -> str:
-    """Append what is measured to ``rows`` and the journal, until the end, the end of the time or Ctrl-C; returns which.
+    """Append measured rows to ``rows`` and the journal until the study is complete, the time is over or Ctrl-C; returns which of these
+    ended it.
 
-    Rows that were left out for lack of time are not kept: another run measures them. A study by trials looks at the time itself: its rows
-    come once its trials are measured, and are not kept in the journal.
+    Rows that were left out for lack of time are not kept, so that another run measures them. A study by trials checks the time itself:
+    its rows follow from its trials and are not kept in the journal.
     """
     ended, measured = COMPLETE, study.measure(run)
     try:

@@ -1,4 +1,4 @@
-"""Run every study that these devices can answer within one budget of time, each with a share of what is left."""
+"""Run every study that these devices can answer within one time budget; each gets a share of the remaining time."""
 
 from __future__ import annotations
 

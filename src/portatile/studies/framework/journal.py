@@ -24,11 +24,11 @@ _ENDINGS = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
 class Journal:
     """The rows of one study as it was asked, on these devices with these drivers, by this version. A damaged last line is passed over.
 
-    Where the folder cannot be written, or its disk is full, a warning says so once, and the study goes on without.
+    If the folder cannot be written or the disk is full, one warning says so, and the study continues without a journal.
     """
 
     def __init__(self, study: Study, request: StudyRequest, fresh: bool = False, folder: Path | None = None) -> None:
-        """Open what there is; with ``fresh`` begin again. ``folder``: where, if not in the user's data directory."""
+        """Open the journal, or with ``fresh`` start a new one. ``folder``: its place, by default in the user's data directory."""
         folder = folder or settings.load().data_dir / "studies"
         self._stem = folder / f"{study.name}-{digest(_identity(study, request))[:16]}"
         self._path = self._stem.with_suffix(".jsonl")

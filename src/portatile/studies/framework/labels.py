@@ -1,4 +1,4 @@
-"""The short names of devices in place of their ids, and µ for u, in whatever a page shows of a study."""
+"""Replaces device ids by short names, and u by µ, in everything that a page shows of a study."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""How fast host arrays that come again travel to devices, to each alone and to several at once, and arrays from device to device.
-
-What a copy by threads of the host costs, where there is one, is part of these times.
+"""The rates of copies of repeatedly passed host arrays to each device and to several at once, and of copies between devices. If threads
+of the host copy, their time is included.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measurements of given configurations of one problem on one device: checked and isolated, so that no failure ends the others."""
+"""Measures given configurations of one problem on one device, checked and isolated, so that a failure does not affect the others."""
 
 from __future__ import annotations
 

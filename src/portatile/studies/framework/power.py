@@ -1,4 +1,4 @@
-"""Watts while work runs: NVIDIA's counter of a GPU, RAPL's counter of the processor's packages, or what the user states of a device."""
+"""Power while work runs: from NVIDIA's counter of a GPU, from RAPL's counters of the CPU's packages, or as the user states it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Counter:
             return None
 
     def since(self, before: float) -> float | None:
-        """Joules spent since it stood at ``before``."""
+        """Joules spent since the counter had the value ``before``."""
         present = self.joules()
         if present is None:
             return None

@@ -1,8 +1,8 @@
-"""The definition of a study: a question, a function that answers it row by row, and the figures that show the rows.
+"""The definition of a study: a question, a function that measures row by row, the answer in words, and figures.
 
 A study is a file of ``studies/`` with a ``Study`` called ``STUDY``; nothing else lists it. Its options are the fields of a frozen record,
-each made by ``option``; its rows are frozen records too, one observation each. ``measure`` yields rows as they are found and passes over
-those that ``Run.known`` says are there already: so a study that was interrupted goes on where it was.
+each made by ``option``; its rows are frozen records too, one observation each. ``measure`` yields rows as they are measured, and skips
+those for which ``Run.known`` is true, so that an interrupted study continues.
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ Rows = Sequence[Any]
 
 
 def same(rows: Rows) -> Rows:
-    """Rows that are whole as they were measured."""
+    """The rows unchanged: the ``finish`` of a study that needs none."""
     return rows
 
 
 def no_answer(rows: Rows) -> str:
-    """No sentence: the answer of a study whose figures alone say it."""
+    """An empty answer: of a study that only has figures."""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A study's rows as a tidy table: one observation a row, one variable a column; as CSV, as JSON, and as people read them."""
+"""A study's rows as a tidy table (one observation per row, one variable per column), as CSV, JSON and readable text."""
 
 from __future__ import annotations
 

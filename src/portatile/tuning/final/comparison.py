@@ -1,4 +1,4 @@
-"""The final comparison, the parent's side: who takes part, and what becomes of the finalists' trials."""
+"""The final comparison, the parent's side: it chooses the finalists, has them run in turns, and stores their trials."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SHORT_WAIT = 1.0  # seconds of waiting where the rounds need all the time, so t
 class FinalComparison:
     """``trials`` are those of the run, by configuration; ``default`` is the default's key. ``add`` stores a trial and counts it.
 
-    ``announce`` is called with the finalists before they run, ``seconds`` returns the time there is, ``collect`` takes what the workers
-    still had; ``entering`` are the seconds in which a finalist is loaded and checked again. Where ``goal`` is not the time, its best take
-    part; the new times then enter its score, and no trial's standing changes.
+    ``announce`` is called with the finalists before they run, ``seconds`` returns the available time, ``collect`` takes the workers' last
+    outcomes; ``entering``: seconds to load and check a finalist again. If ``goal`` is not the time, the best by the goal take part; the
+    new times then enter their scores, and no trial's standing changes.
     ``unraced`` says, after ``decide``, why no final comparison was held among several candidates.
     """
 
@@ -70,14 +70,14 @@ class FinalComparison:
         return self._hold(field[:count], seconds, min(least, self._rounds(field[:count], seconds)))
 
     def _rounds(self, field: Sequence[Trial], seconds: float) -> float:
-        """Seconds that the rounds should get: those in which finalists are told apart, if there are so many beside their entering."""
+        """Seconds for the rounds: as many as distinguish the finalists, if that much time remains after loading them."""
         took = [trial.median for trial in field]
         left = max(seconds - len(field) * self.entering, min(reserved_time.rounds(took, ranking.LEAST_ROUNDS), seconds))
         return min(reserved_time.rounds(took, ranking.LOOKS[0]), left)
 
     def field(self) -> list[Trial]:
-        """The trials that are fast enough to take part; where the objective is not the time, the best and the default before others, so
-        that winner and default are compared by measurements of the same moments.
+        """The trials that are fast enough to take part. If the objective is not the time, the best and the default come first, so that
+        winner and default are measured at the same time.
         """
         default = self.trials[self.default]
         if self.goal.is_time:
@@ -92,7 +92,7 @@ class FinalComparison:
         return [trial for trial in self.field() if trial.fully_checked]
 
     def _hold(self, field: Sequence[Trial], seconds: float, least: float) -> tuple[Trial, ...]:
-        """Run the finalists in turns and store their trials; returns nothing where the result is undecided."""
+        """Run the finalists in turns and store their trials; returns an empty sequence if the result is undecided."""
         self.announce(field)
         entries: list[Variant] = []
         costs = []

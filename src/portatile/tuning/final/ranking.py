@@ -1,4 +1,4 @@
-"""The statistics of the final comparison: intervals of medians, who differs from the fastest, and how ties are broken."""
+"""The statistics of the final comparison: intervals of medians, differences from the fastest, and the order of ties."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Finisher:
 
 
 def interval(samples: Sequence[float], confidence: float = _SHOWN) -> tuple[float, float]:
-    """Two of the samples between which the distribution's median lies with this confidence; the outermost two of too few samples.
+    """Two of the samples that enclose the distribution's median with this confidence; if there are too few samples, the outermost two.
 
     By order statistics, whatever the distribution: a sample lies below the median with probability 1/2. So the number of samples below it
     is binomial, and the k-th smallest of n lies above it with the probability that fewer than k do.
@@ -96,7 +96,7 @@ def shown_slower(samples: Sequence[float], winner: Sequence[float]) -> bool:
 
 
 def leader(samples: Sequence[Sequence[float]]) -> int:
-    """The finalist of the smallest median among those that ran in the most rounds."""
+    """The finalist with the smallest median among those that ran in the most rounds."""
     rounds = max(map(len, samples))
     return min((n for n in range(len(samples)) if len(samples[n]) == rounds), key=lambda n: (median(samples[n]), n))
 
@@ -104,9 +104,9 @@ def leader(samples: Sequence[Sequence[float]]) -> int:
 def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Finisher]:
     """The finalists in the order of their places.
 
-    The winner is the one of the least cost among the fastest and those that do not differ from it and are at most 1 % slower in the median.
-    None counts as faster than the winner, and the winner as equal to itself. After it come those that do not differ from the fastest, then
-    the others, each in the order of the medians.
+    The winner has the least ``cost`` among the fastest finalist and those that do not differ from it and are at most 1 % slower in the
+    median. No finalist counts as faster than the winner. After the winner come those that do not differ from the fastest, then the
+    others, each in the order of the medians.
     """
     first = leader(samples)
     tied = [n == first or not shown_slower(samples[n], samples[first]) for n in range(len(samples))]

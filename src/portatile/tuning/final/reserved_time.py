@@ -1,4 +1,4 @@
-"""The time of the final comparison: how much of a budget is reserved for it, and how many finalists that allows."""
+"""The time of the final comparison: how much of a budget is reserved for it, and for how many finalists it suffices."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def near(fastest: Sequence[float], best: float) -> tuple[float, ...]:
 
 
 def rounds(took: Sequence[float], turns: int) -> float:
-    """Seconds of ``turns`` rounds of finalists whose runs take ``took``, with what comes before and after the rounds."""
+    """Seconds of ``turns`` rounds of finalists whose runs take ``took``, with the runs before and after the rounds."""
     return sum(took) * (turns + _BESIDE)
 
 
 def entering(finalists: int, each: float) -> float:
-    """Seconds until all of them, and the default, are loaded and checked again, when ``each`` takes so long."""
+    """Seconds to load and check all of them and the default again, if ``each`` takes so long."""
     return (finalists + 1) * each
 
 
 def race_seconds(took: Sequence[float], most: float, each: float = 0.0) -> float:
-    """Seconds that the final comparison should get: ``most``, or longer where runs are long or ``each`` finalist is slow to enter.
+    """Seconds for the final comparison: ``most``, or longer if runs are long or ``each`` finalist takes long to load.
 
     0 where ``most`` is 0.
     """
@@ -43,9 +43,9 @@ def reserved(budget: float, took: Sequence[float], most: float, each: float = 0.
 
 
 def affordable(took: Sequence[float], seconds: float, each: float = 0.0) -> int:
-    """The number of finalists, from the first, that can enter and run enough rounds in the time; 0 where not even two can.
+    """The number of finalists that can be loaded and run enough rounds in the time; 0 if not even two can.
 
-    Two are always allowed to enter, so that a comparison is held where the time is short.
+    Two are always loaded, so that there is a comparison even if the time is short.
     """
     counts = range(len(took), 1, -1)
     most = next((count for count in counts if count * each + rounds(took[:count], LEAST_ROUNDS) <= seconds), 0)

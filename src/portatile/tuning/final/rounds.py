@@ -20,11 +20,11 @@ _COMPARING = 0.25  # of the time of the rounds so far may go into comparing
 def hold(bench: Bench, job: Race) -> FinalistsTimed:
     """Time the finalists round by round, each round in another order, so that a disturbance of the device affects all of them.
 
-    Where loading takes longer than expected, the last entries do not take part and have no outcome.
+    If loading takes longer than expected, the last entries do not take part and have no outcome.
 
-    A finalist that is wrong now, or no longer runs, drops out, and the others go on; one that is certainly slower than the leader
-    is not run again. The rounds end when the others are certainly alike, after the last examination, or when the time is up, but not
-    before the fewest rounds that can decide, however long loading took.
+    A finalist that is wrong now, or no longer runs, drops out. One that is certainly slower than the leader does not run again. The
+    rounds end when the others are certainly equal, after the last examination, or when the time is up, but not before enough rounds to
+    decide, however long loading took.
     """
     ends = time.perf_counter() + job.seconds
     results: dict[int, Evaluated] = {}
@@ -60,7 +60,7 @@ def _least(entries: Sequence[Evaluate]) -> float:
 
 
 def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> LoadedVariant | None:
-    """Load and check a finalist; None where it is wrong or does not run. A lack of memory is not recorded as its failure."""
+    """Load and check a finalist; None if it is wrong or does not run. A lack of memory is not recorded as its failure."""
     record = Record()
     try:
         bench.announce("compile", 0.0)
@@ -86,7 +86,7 @@ def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Load
 
 
 def _drop(bench: Bench, entry: Evaluate, record: Record, error: CompileError | LaunchError, results: dict[int, Evaluated]) -> None:
-    """Drop a finalist that no longer runs; raises DeviceError where the device does not run either."""
+    """Drop a finalist that no longer runs; raises DeviceError if the device itself no longer works."""
     if not bench.alive():
         raise DeviceError(str(error)) from error
     record.samples.clear()
@@ -121,7 +121,7 @@ def _compare(bench: Bench, loaded: LoadedVariant, results: dict[int, Evaluated])
 
 
 def _run(bench: Bench, field: list[LoadedVariant], results: dict[int, Evaluated], ends: float) -> None:
-    """Run rounds until the finalists are told apart or the time is up; those that drop out go into ``results``."""
+    """Run rounds until the finalists are distinguished or the time is up; those that drop out go into ``results``."""
     if len(field) < 2:
         return
     timing = field[0].job.timing

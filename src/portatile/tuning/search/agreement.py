@@ -1,4 +1,4 @@
-"""Agreement between devices of one kind, or workers that have them: each evaluates the default, and those whose times differ are named."""
+"""Agreement between devices of one kind, or their workers: each evaluates the default, and those with deviating times are reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAST = 0.1
 
 
 def disagreeing(defaults: Mapping[str, Trial]) -> set[str]:
-    """The devices or workers whose time for the default is not that of most, by more than the noise of their samples."""
+    """The devices or workers whose time for the default differs from that of most others by more than the noise of the samples."""
     valid = {worker: trial for worker, trial in defaults.items() if trial.status == "ok"}
     if len(valid) < 2:
         return set()

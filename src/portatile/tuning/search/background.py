@@ -1,6 +1,5 @@
-"""A computation in a thread of its own, while this one attends to workers, and shorter turns of Python's lock meanwhile.
-
-A thread that talks to workers gives the lock up at each message, so it would wait for a whole turn of the one that computes each time.
+"""A computation in a separate thread while this thread serves workers, with a shorter switch interval of Python's global lock. A thread
+that talks to workers releases the lock at each message, and would each time wait a whole interval for the computing thread.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ _LOOK = 0.01  # seconds between two calls of what goes on beside it
 
 
 def in_background(compute: Callable[[], Result], meanwhile: Callable[[], None]) -> Result:
-    """The result of ``compute``, or what it raises, from a thread of its own; ``meanwhile`` is called again and again until it is there.
+    """Run ``compute`` in a separate thread, call ``meanwhile`` repeatedly until it has finished, and return its result or raise its
+    exception.
 
-    What ``meanwhile`` raises ends the waiting, and the thread is left to itself.
+    An exception of ``meanwhile`` ends the waiting; the thread then continues without supervision.
     """
     results: list[Result] = []
     errors: list[BaseException] = []

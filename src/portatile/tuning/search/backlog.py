@@ -1,4 +1,4 @@
-"""The variants that wait for the device, and the texts that compilers translate for them before."""
+"""The variants that wait for the device, and the texts that must be compiled before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portatile.tuning.search.worker_process import Variant
 
 
 class Backlog:
-    """What was submitted and is not under way: ``texts`` for the compile workers, ``variants`` for the timing worker."""
+    """Submitted work that no worker has begun: ``texts`` for the compile workers, ``variants`` for the timing worker."""
 
     def __init__(self) -> None:
         self.texts: deque[Source] = deque()

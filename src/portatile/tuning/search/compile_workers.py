@@ -1,4 +1,4 @@
-"""The workers that compile ahead: as many as the cores and the device's memory allow, if that saves time; where they come from."""
+"""The workers that compile ahead: their number, by the cores and the device's memory, and how they are started."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OTHERS = 2  # processes that are busy too: the timing worker and the parent
 
 
 def workers_before_device(jobs: int | None) -> int:
-    """Processes to start before the device is known; ``jobs`` is the number that the user asked for."""
+    """The number of processes to start before the device is known; ``jobs``: the number that the user asked for."""
     return min(processes.cores() - _OTHERS if jobs is None else jobs, _MOST)
 
 
 def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) -> int:
-    """Compile workers for a device, 0 where the timing worker had better compile itself.
+    """The number of compile workers for a device; 0 if the timing worker should compile.
 
     ``alternates``: compiling and timing take turns; ``single``: all work-groups have one work-item.
 
@@ -38,7 +38,7 @@ def count(info: DeviceInfo, jobs: int | None, alternates: bool, single: bool) ->
 
 
 class StartedAhead:
-    """What is started before it is known how many compile workers a search has: what forks them, or spare processes."""
+    """The processes that start before the number of compile workers is known: one that forks workers, or spare workers."""
 
     def __init__(self, jobs: int | None, forks: WorkerForks | None) -> None:
         self._jobs, self._forks = jobs, forks
@@ -55,7 +55,7 @@ class StartedAhead:
         return self._spares.pop() if self._spares else WorkerProcess(forks=self._forks)
 
     def failed(self, child: WorkerProcess) -> bool:
-        """Whether a worker that never came to life was forked. Then none is from now on: new processes may do better."""
+        """Whether a worker that never started was forked. If so, no more workers are forked: new processes may work."""
         if child.forked and self._forks is not None:
             self._forks.stop()
         return child.forked

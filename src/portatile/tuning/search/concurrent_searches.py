@@ -25,7 +25,7 @@ class ConcurrentSearches:
     """Announces to the user's other searches that this one times on a device, and finds them. A context manager.
 
     Each search keeps a file locked. The system unlocks it when the process ends, however it ends, so that an unlocked file is stale.
-    Where files cannot be locked, and on Windows, every search assumes that it is alone.
+    If files cannot be locked, and on Windows, every search assumes that it is alone.
     """
 
     def __init__(self, info: DeviceInfo) -> None:

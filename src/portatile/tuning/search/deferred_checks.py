@@ -1,4 +1,4 @@
-"""Deferred checks: a variant is timed as soon as its text for the timed shape is compiled; other shapes are checked if it is fast.
+"""Deferred checks: a variant is timed as soon as its text for the timed shape is compiled; other shapes are checked only if it is fast.
 
 Kernels are often generated for a shape, so that each edge-case shape needs a text of its own. Compiling takes most of a search's
 time, and most variants are slow. A slow variant is never used and needs no further checks.
@@ -18,7 +18,7 @@ from portatile.tuning.search.worker_process import Variant
 
 @dataclass
 class PendingVariant:
-    """A variant under way: ``whole`` has all parts that a winner is checked on, ``now`` those that it is evaluated on first.
+    """A variant in progress: ``whole`` has all parts that a winner is checked on, ``now`` the parts that are evaluated first.
 
     ``timed``: the outcome of ``now``, while the rest is checked.
     """

@@ -19,14 +19,14 @@ _LATE = 1.0  # seconds: a process that runs does not wake later than this
 
 
 def killed(code: int | None, log: str = "") -> bool:
-    """Whether a process was ended by a signal that came from outside, as from an out-of-memory killer: itself, by its exit code, or, by the
-    last lines of its ``log``, the linker that its driver ran.
+    """Whether a process, or the linker that its driver ran, was ended by a signal from outside, such as an out-of-memory killer's. The
+    exit code shows the first, the last lines of ``log`` the second.
     """
     return code is not None and (-code in _SIGNALS or (code != 0 and _COMPILER_KILLED.search(log) is not None))
 
 
 def stopped(pid: int | None) -> bool:
-    """Whether somebody has stopped the process (SIGSTOP, a debugger): then it is not slow. None: nobody knows its number yet."""
+    """Whether the process is stopped (SIGSTOP, a debugger) and therefore not slow. ``None``: its number is not known yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] in ("T", "t")
     except (OSError, IndexError):
@@ -34,7 +34,7 @@ def stopped(pid: int | None) -> bool:
 
 
 def ending(pid: int) -> bool:
-    """Whether a child that has not been waited for is at its end: its driver may take seconds to free what it had on a device."""
+    """Whether a child that has not been waited for is ending: its driver may take seconds to free the device's memory."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return int(fields[_FLAGS]) & _EXITING != 0
@@ -43,7 +43,7 @@ def ending(pid: int) -> bool:
 
 
 class WakingTime:
-    """The time that this process did not run although it wanted to: it was stopped, or its machine was."""
+    """The time in which this process should have run but did not, because it or its machine was stopped."""
 
     def __init__(self) -> None:
         self._left = time.monotonic(), time.process_time()

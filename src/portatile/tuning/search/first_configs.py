@@ -47,7 +47,7 @@ def initial(
 ) -> tuple[list[Config], frozenset[str]]:
     """The legal configurations to try first, and the canonical texts of the warm starts among them.
 
-    Searches that cooperate share them out, but each tries the default and the request's own.
+    Cooperating searches divide them, but each tries the default and the request's own.
     """
     own = {canonical(config): config for config in (default, *request.start)}
     known = planner.results(request.problem.workload) if request.warm else ()

@@ -1,4 +1,4 @@
-"""Other tuners' results as suggestions to a search: their configurations in our parameters, as near as the space allows."""
+"""Suggestions to a search from other tuners' results: the legal configurations nearest to theirs, in our parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALIKE = 0.5  # of the parameters that a foreign configuration names: a configur
 
 
 def read(path: Path) -> list[ForeignResult]:
-    """The configurations in a file of another tuner that a workload here understands; empty for another kernel's or no such file.
+    """The configurations in a file of another tuner that one of our workloads understands; empty for other kernels and other files.
 
     CLBlast's database and tuners' files, caches of Kernel Tuner, T4. Raises ArgumentError for a malformed one.
     """
@@ -52,12 +52,12 @@ def read(path: Path) -> list[ForeignResult]:
 
 
 def understood(result: ForeignResult) -> list[Workload]:
-    """The workloads in whose parameters a configuration says something."""
+    """The workloads that understand some of a configuration's parameters."""
     return [workload for name in workloads.names() if (workload := workloads.get(name)).translated(result.config)]
 
 
 def keep(results: Iterable[ForeignResult]) -> int:
-    """Keep the fastest for later searches; returns how many. A second time the same file changes nothing."""
+    """Store the fastest for later searches; returns how many. Keeping the same file twice changes nothing."""
     groups: dict[str, list[ForeignResult]] = {}
     for result in results:
         groups.setdefault(canonical([result.kernel, result.device, result.dtype, dict(result.sizes)]), []).append(result)
@@ -69,7 +69,8 @@ def keep(results: Iterable[ForeignResult]) -> int:
 
 
 def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = _MOST) -> tuple[Config, ...]:
-    """Legal configurations nearest to those of other tuners: on this device, then for the nearest sizes; what is fast on all first."""
+    """The legal configurations nearest to those of other tuners: first of this device, then of the nearest sizes; those that are fast on
+    all devices come first."""
     known = [result for result in _all() if result.dtype in ("", problem.dtype) and workload.translated(result.config)]
     if not known:
         return ()
@@ -85,7 +86,7 @@ def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = 
 
 
 def _ordered(known: Iterable[ForeignResult], problem: Problem, info: DeviceInfo) -> list[Config]:
-    """Foreign configurations: those of this device, then of the nearest sizes; of what is alike in that, what is fast on all devices."""
+    """Foreign configurations: of this device, then of the nearest sizes; among equals, those that are fast on all devices first."""
     tiers: dict[tuple[bool, float], dict[str, list[tuple[Config, float]]]] = {}
     for result in sorted(known, key=lambda result: (result.device != info.name, _distance(result, problem), result.seconds)):
         groups = tiers.setdefault((result.device != info.name, _distance(result, problem)), {})
@@ -94,10 +95,11 @@ def _ordered(known: Iterable[ForeignResult], problem: Problem, info: DeviceInfo)
 
 
 def agreed(groups: Sequence[Sequence[tuple[Config, float]]]) -> list[Config]:
-    """The configurations, with seconds, of several devices: first what is fast on all of them, each once.
+    """The configurations of several devices with their seconds, each once; those that are fast on all devices come first.
 
-    A configuration counts by the mean, over the groups, of the logarithm of its time over the group's least. Where a group does not have
-    it, it counts as the slowest there. Equal ones stay by turns, and one group stays in the order of its times.
+    The order follows the mean, over the groups, of the logarithm of a configuration's time over the group's least time. In a group
+    without the configuration, it counts as the slowest. Equal ones alternate between the groups, and a single group stays in the order of
+    its times.
     """
     ordered = [sorted(group, key=itemgetter(1)) for group in groups]
     tables = [_over_the_least(group) for group in ordered]
@@ -112,15 +114,15 @@ def agreed(groups: Sequence[Sequence[tuple[Config, float]]]) -> list[Config]:
 
 
 def _over_the_least(group: Sequence[tuple[Config, float]]) -> dict[str, float]:
-    """The logarithm of each configuration's time over the least, of a group in the order of its times."""
+    """The logarithm of each configuration's time over the group's least; the group is in the order of its times."""
     least = max(group[0][1], math.ulp(0.0))
     return {canonical(config): math.log(max(seconds, least) / least) for config, seconds in reversed(group)}
 
 
 def spread_out(configs: Sequence[Config], count: int) -> tuple[Config, ...]:
-    """The first, then so many that differ in most parameters from those before them; among the first few, which are all fast.
+    """The first configuration, and those among the next few that differ from it and from one another in most parameters.
 
-    The fastest of another device lie near to each other: where one does not hold here, its neighbours do not either.
+    The fastest configurations of another device are similar: if one is slow here, its neighbours are too.
     """
     waiting, chosen = list(configs[: max(AMONG, count)]), list[Config]()
     while waiting and len(chosen) < count:
@@ -130,7 +132,8 @@ def spread_out(configs: Sequence[Config], count: int) -> tuple[Config, ...]:
 
 
 def nearest(space: ParameterSpace, default: Config, foreign: Mapping[str, Value]) -> Config | None:
-    """A legal configuration with as many of the wanted values as greedy steps from the default find; None with half of them or less."""
+    """A legal configuration with as many of the wanted values as greedy steps from the default reach; None if that is at most half of
+    them."""
     config, names = dict(default), [name for name in foreign if name in space.parameters and name in default]
     if not names:
         return None

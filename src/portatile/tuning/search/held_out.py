@@ -1,4 +1,4 @@
-"""The quality of the selection for shapes that were never tuned: each stored shape is held out in turn, and the regret computed."""
+"""The quality of the selection for untuned shapes: each stored shape is held out in turn, and the regret of the choice is computed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def dispatcher(workload: Workload, problem: Problem, device: DeviceInfo, others:
 
 
 def nearest(workload: Workload, problem: Problem, device: DeviceInfo, others: Sequence[Trial]) -> Config:
-    """A baseline: the fastest configuration of the nearest problem that has a legal one, else the default."""
+    """A baseline: the fastest legal configuration of the nearest problem, else the default."""
     space = workload.space(problem, device)
     here = (t for t in others if t.status == "ok" and not t.cold and device_key(t.device) == device_key(device))
     rows = [(workload.distance(trial.problem, problem), trial.rank, trial) for trial in here]
@@ -71,7 +71,7 @@ RULES: dict[str, Rule] = {"dispatcher": dispatcher, "nearest": nearest, "default
 def regrets(
     workload: Workload, device: DeviceInfo, known: Sequence[Trial], measured: Iterable[Trial], rule: Rule = dispatcher
 ) -> list[Regret]:
-    """The regret of every problem in ``measured`` on the device, when all that is ``known`` of it is held out.
+    """The regret of every problem in ``measured`` on the device, if all that is ``known`` about it is held out.
 
     Choices are made from ``known`` and judged by ``measured``. A configuration counts with the fastest sample of its warm trials,
     because the pairs were measured at different times, under different load. Problems of the same sizes in another layout are held

@@ -1,8 +1,8 @@
-"""Tune one problem on several devices. Those that do not disturb each other are tuned at once, each by a thread of its own.
+"""Tune one problem on several devices. Devices that do not disturb each other are tuned at the same time, each by its own thread.
 
-Searches on devices of one kind share what they find (see ``cooperation``). Searches of one piece of hardware, and of processors, which
-compilers and other searches slow down, follow one another. Compiled texts are shared through the cache, and the processor's cores are
-divided among those that compile at once.
+Searches on devices of one kind share their findings (see ``cooperation``). Searches on one piece of hardware run one after another; so do
+those on CPUs, which compilers and other searches would slow down. Compiled texts are shared through the cache, and the CPU's cores are
+divided among the searches that run at the same time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Interrupt:
 
 
 def rounds(infos: Sequence[DeviceInfo]) -> list[list[int]]:
-    """Places of devices that are tuned at the same time, round after round.
+    """The indices of the devices that are tuned at the same time, round after round.
 
     GPUs and accelerators come first, each piece of hardware once a round; then the processors one by one.
     """
@@ -83,8 +83,8 @@ def tune(
 ) -> list[TuningResult]:
     """Tune the request's problem on each of the devices, each with the whole budget; the results in the order of ``infos``.
 
-    ``open_store`` is called once for each search. A device on which the search fails is warned of and left out; where all fail, what the
-    first one raised is raised. Ctrl-C ends every search that runs as it ends a single one, and begins no other.
+    ``open_store`` is called once for each search. If the search on a device fails, a warning names it and its result is left out; if all
+    fail, the first exception is raised. Ctrl-C ends every running search as it ends a single one, and starts no further search.
     """
     searches = [_Search(place, replace(request, device=info.id), info) for place, info in enumerate(infos)]
     interrupt = _Interrupt()
@@ -112,7 +112,7 @@ def _of_one_kind(searches: Sequence[_Search]) -> list[list[_Search]]:
 
 
 def _compare(results: Sequence[TuningResult]) -> None:
-    """Warn of devices that are slower or faster than others of their kind: winners there may be other ones."""
+    """Warn of devices that are slower or faster than others of their kind, because their winners may differ."""
     defaults = {result.device.id: result.default for result in results}
     for name in sorted(agreement.disagreeing(defaults)):
         times = ", ".join(f"{other} {duration(trial.median)}" for other, trial in defaults.items())

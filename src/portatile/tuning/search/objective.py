@@ -1,4 +1,4 @@
-"""The objective of a search, which it minimises: seconds, joules, or a function of the user's."""
+"""The objective that a search minimises: seconds, joules, or a function given by the user."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Goal:
         return trial.energy
 
     def answers(self, trial: Trial) -> bool:
-        """Whether a stored trial has what this objective needs."""
+        """Whether a stored trial has the measurements that this objective needs."""
         return self.objective != "energy" or trial.status != "ok" or "power_seconds" in trial.conditions
 
     def as_finished(self, trial: Trial) -> Finished:

@@ -1,4 +1,4 @@
-"""Oclgrind, where it is installed, finds races between work-items and accesses outside of arrays (`portatile tune --oclgrind`).
+"""Checks with Oclgrind, if it is installed, for races between work-items and accesses outside arrays (`portatile tune --oclgrind`).
 
 Oclgrind simulates a device and checks each access to memory. That is slow, so a configuration runs there on a small problem.
 ``python -m portatile.tuning.search.oclgrind FD`` is the process that does: FD is its end of a pipe, over which it receives data only.

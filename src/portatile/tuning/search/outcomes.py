@@ -1,4 +1,4 @@
-"""The trials of a search so far: the best of them, the failures by kind, and the progress and the result that are made of them."""
+"""The trials of a search so far: the best of them, the failures by kind, the progress, and the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of the workload's own code, in the parent process: operands and references, plans, bounds, the model's rejections, certificates."""
+"""All calls of the workload's code, in the parent process: operands and references, plans, bounds, the model's rejections, certificates."""
 
 from __future__ import annotations
 

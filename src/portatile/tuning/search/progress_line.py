@@ -1,4 +1,4 @@
-"""The progress of a search as one line of a terminal, which is rewritten in place and gone at the end."""
+"""The progress of a search as one line of a terminal, which is rewritten in place and removed at the end."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class _Left(ProgressColumn):
 
 
 class ProgressLine:
-    """A listener and a context manager: ``preparing`` is shown until the first trial. ``several``: of several devices, each is named.
+    """A listener and a context manager. ``preparing`` is shown until the first trial; with ``several`` devices, each is named.
 
-    The line is on ``console``, without one on standard error. What is printed meanwhile on the same terminal stands above it.
+    The line is shown on ``console``, or else on standard error. Other output to the same terminal appears above it.
     """
 
     def __init__(self, preparing: str, several: bool = False, console: Console | None = None) -> None:

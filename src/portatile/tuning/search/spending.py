@@ -1,4 +1,4 @@
-"""The budget of a search: what is spent, and what is left for the search and for the final comparison."""
+"""The budget of a search: how much is spent, and how much is left for the search and for the final comparison."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Spending:
         return time.monotonic() - self.started
 
     def seconds_left(self, race: bool = False) -> float:
-        """Seconds that are left, infinite where the budget has none; for the search, less what is reserved for the final comparison."""
+        """Seconds that are left, infinite if the budget has no time; for the search, without the time reserved for the final comparison."""
         seconds = self.budget.seconds
         if seconds is None:
             return math.inf

@@ -1,4 +1,4 @@
-"""Trials in the store that take the place of an evaluation, so that a search goes on where an earlier one ended."""
+"""Stored trials that replace an evaluation, so that a search continues where an earlier one ended."""
 
 from __future__ import annotations
 

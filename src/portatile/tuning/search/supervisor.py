@@ -94,7 +94,8 @@ class Supervisor:
         self.close()
 
     def begin(self, info: DeviceInfo | None = None) -> None:
-        """Start the timing worker, which opens the device, known already with ``info``, and what compile workers come from."""
+        """Start the timing worker, which opens the device, and the process that starts compile workers. ``info``: the device, if it is
+        known."""
         self._info = info
         self._timer = self._start(None)
         self._ahead.begin(info)
@@ -114,7 +115,7 @@ class Supervisor:
             self._send_cases(self._timer)
 
     def compile_ahead(self, usual: Plan) -> None:
-        """Start the compile workers where they save time; else the timing worker compiles. ``usual``: a plan like most variants'."""
+        """Start compile workers if they save time; otherwise the timing worker compiles. ``usual``: a plan like that of most variants."""
         info = self.info()
         self._single = all(isinstance(step, Launch) and math.prod(step.local_size) == 1 for step in usual.steps)
         workers = compile_workers.count(info, self.setup.jobs, self.alternates, self._single)
@@ -192,7 +193,7 @@ class Supervisor:
         return self._raced
 
     def close(self) -> None:
-        """End every worker, the others too where ending one is interrupted; a second call does nothing."""
+        """End every worker, even if ending one of them is interrupted; a second call does nothing."""
         children = [child for child in (self._timer, *self._compilers) if child is not None]
         with ExitStack() as stack:
             stack.callback(self._selector.close)

@@ -1,4 +1,4 @@
-"""The failure of a worker: it ended by itself, its deadline passed, or it was ended from outside; and the message about it."""
+"""The failure of a worker and its message: it ended by itself, its deadline passed, or it was ended from outside."""
 
 from __future__ import annotations
 

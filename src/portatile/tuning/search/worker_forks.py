@@ -24,7 +24,7 @@ _GRACE = 5.0  # seconds in which the process ends whose socket is closed
 
 
 class ForkedProcess:
-    """A process that another one forks, as its parent uses it: a part of ``subprocess.Popen``.
+    """A process that another process forks, with a part of the interface of ``subprocess.Popen``.
 
     ``status_pipe`` gives its number, then its exit status.
     """
@@ -71,9 +71,9 @@ class WorkerForks:
         self._usable = sys.platform == "linux"
 
     def begin(self, info: DeviceInfo) -> bool:
-        """Start the process that forks workers for a device, unless that was done; False where each worker has to be a new process.
+        """Start the process that forks workers for a device, unless it runs; returns False if each worker must be a new process.
 
-        That is so where compiling takes a device, which a process and its forks cannot share.
+        That is the case if compiling needs a device, which a process and its forks cannot share.
         """
         with self._lock:
             if not self._usable or not backends()[info.backend].offline:
@@ -83,7 +83,7 @@ class WorkerForks:
             return True
 
     def start(self, log: IO[bytes], replies: int) -> ForkedProcess | None:
-        """A new worker that logs and replies there, without a wait for its first sign of life; None where there can be none."""
+        """Fork a worker that writes its log and replies to these files, without waiting until it runs; None if that is impossible."""
         reading, writing = os.pipe()
         status_pipe, status_end = os.pipe()
         try:

@@ -43,7 +43,7 @@ class Variant:
     timed: bool = True
 
     def ended_worker(self, phase: str, exit_status: str) -> str:
-        """The message of a worker that ended in a phase of this variant; while it ran, with its largest global size."""
+        """The message for a worker that ended in a phase of this variant; for a running variant with its largest global size."""
         if phase not in ("launch", "run"):
             return f"the worker ended during {phase} ({exit_status})"
         sizes = (step.global_size for part in self.parts for step in part.plan.steps if isinstance(step, Launch))

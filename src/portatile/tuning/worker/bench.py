@@ -58,7 +58,7 @@ class Record:
         return now
 
     def outcome(self, job: Evaluate, status: Status, message: str = "", error: float | None = None, broken: bool = False) -> Evaluated:
-        """The answer to the parent."""
+        """The reply to the parent."""
         return Evaluated(
             job.number,
             status,
@@ -199,8 +199,8 @@ class Bench:
     def in_other_memory(self, loaded: LoadedVariant) -> Verdict:
         """Whether the timed part is also right with its operands in other memory, between other and wider canaries.
 
-        A write far outside of an array may hit unchecked memory in one place and a canary in the other; a read from there returns
-        another value. The answer is yes where there is no memory for a second set of operands.
+        A write far outside an array may hit unchecked memory in one place and a canary in the other, and a read from there returns
+        another value. If there is no memory for a second set of operands, the result is True.
         """
         part = loaded.job.parts[-1]
         try:
@@ -224,7 +224,8 @@ class Bench:
     def burst(self, loaded: LoadedVariant, runs: int) -> float:
         """Device seconds per run, for runs back to back.
 
-        Where a run overwrites its own input, the input is restored for each run, which is timed alone; the same where caches must be cold.
+        If a run overwrites its own input, the input is restored before each run, and each run is timed separately. The same holds if
+        caches must be cold.
         """
         operands, executable, cold = self.timed(loaded), loaded.executables[-1], loaded.job.timing.cold
         together = operands.repeats and not cold

@@ -1,4 +1,4 @@
-"""A process that imports what compile workers need, once, and becomes each of them by a fork.
+"""A process that imports the modules of compile workers once, and forks to become each of them.
 
 ``python -m portatile.tuning.worker.forks FD INFO`` serves the socket FD until its other end is closed, which ends the workers too. Many
 processes that import at once wait for each other, and for files. Nothing here opens a device.
@@ -28,7 +28,7 @@ _EMPTY = Source("empty.cl", "kernel void nothing(global float *x) { x[0] = 0; }"
 
 
 def serve(server: socket.socket) -> None:
-    """Fork whenever files come; report the number of each fork and, when it has ended, its exit status."""
+    """Fork a worker for each set of files that arrives; report its process number and, when it has ended, its exit status."""
     woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waking)
     signal.signal(signal.SIGCHLD, lambda *_: None)
