@@ -318,7 +318,7 @@ class Workload(ABC):
         return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Small edge-case problems with the options of ``problem`` and sizes that no tile divides. Every variant is checked on them first."""
+        """Small edge cases with the options of ``problem`` and sizes that no tile divides. Every variant is checked on them first."""
         return []
 
     def distance(self, one: Problem, other: Problem) -> float:

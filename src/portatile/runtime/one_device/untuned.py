@@ -224,7 +224,7 @@ def _by_turns(queue: Queue, clock: Queue, runs: Sequence[Callable[[], object] | 
 
 
 def _seconds(queue: Queue, clock: Queue, run: Callable[[], object], ahead: Callable[[], object]) -> float:
-    """About the seconds of a run: of a short one, the time per additional run, because the fixed cost of a burst exceeds that of the run."""
+    """About the seconds of a run; of a short one the time per additional run, because the fixed cost of a burst exceeds that."""
     back_to_back(queue, clock, run, 1)  # the first run loads kernels
     ahead()
     once = back_to_back(queue, clock, run, 1)
