@@ -3,7 +3,8 @@
 Small matrices, of which the device has little to do. A round is a batch of calls of each case, timed without waiting for the device, which
 is waited for between them; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
 
-    python bench/overhead.py [--device cuda:0] [--size 256] [--seed 1] [--rounds 200] [--only torch,cupy,buffer,numpy,launches] [--save]
+    python bench/overhead.py [--device cuda:0] [--size 256] [--seed 1] [--rounds 200] [--save]
+        [--only torch,cupy,buffer,turns,numpy,launches]
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Case(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """Square matrices and an output, a triangle, stacks, the operands of a long product, and a batch of volumes, all of one library."""
+    """Square matrices and an output, a triangle, stacks, the operands of a long product, a batch of volumes, eight vectors, and atoms, all
+    of one library.
+    """
 
     a: Any
     b: Any
@@ -57,6 +60,8 @@ class Operands(NamedTuple):
     stacks: tuple[Any, Any, Any]
     long: tuple[Any, Any, Any]
     volumes: Any
+    vectors: tuple[Any, ...]
+    atoms: Any
 
 
 class Problem(NamedTuple):
@@ -84,6 +89,8 @@ def operands(make: Callable[[np.ndarray], Any], problem: Problem) -> Operands:
         stacks,
         (random(64, LONG), random(LONG, 64), random(64, 64)),
         random(8, 16, 16, 16),
+        tuple(random(size) for _ in range(8)),
+        random(64, 4),
     )
 
 
@@ -95,7 +102,7 @@ def by_turns(one: Callable[[], object], other: Callable[[], object]) -> Callable
 
 def own(library: str, given: Operands, problem: Problem, finish: Callable[[], object]) -> Iterator[Case]:
     """The package's calls on one library's arrays."""
-    a, b, out, triangle, stacks, long, volumes = given
+    a, b, out, triangle, stacks, long, volumes, vectors, atoms = given
     selected, size = problem.device.info.id, problem.size
     compiled = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
     calls: dict[str, Callable[[], object]] = {
@@ -110,8 +117,16 @@ def own(library: str, given: Operands, problem: Problem, finish: Callable[[], ob
             lambda: portatile.trsm(triangle, out, out=out, device=selected), lambda: portatile.trsm(triangle, b, out=b, device=selected)
         ),
         "convolve1d": lambda: portatile.convolve1d(a, TAPS, lower=-1, device=selected),
+        "symm": lambda: portatile.symm(a, b, device=selected),
+        "syrk": lambda: portatile.syrk(a, device=selected),
+        "trmm": lambda: portatile.trmm(triangle, b, device=selected),
         "magicfilter3d of 8": lambda: portatile.wavelets.magicfilter3d(volumes, device=selected),
+        "analysis3d of 8": lambda: portatile.wavelets.analysis3d(volumes, device=selected),
         "potential of 8 orbitals": lambda: portatile.wavelets.apply_potential(volumes, volumes[0], device=selected),
+        "density of 8 orbitals": lambda: portatile.wavelets.density(volumes, device=selected),
+        "kinetic of 8 orbitals": lambda: portatile.wavelets.kinetic(volumes, device=selected),
+        "mri_q": lambda: portatile.mri_q(*vectors, device=selected),
+        "coulomb_potential": lambda: portatile.coulomb_potential(atoms, (16, 16, 16), 0.1, device=selected),
     }
     for name, call in calls.items():
         yield Case(library, name, call, finish)
@@ -190,6 +205,24 @@ def buffer_cases(problem: Problem) -> Iterator[Case]:
     """The package's own arrays."""
     device = problem.device
     yield from own("buffer", operands(lambda array: Buffer.from_numpy(array, device), problem), problem, device.default_queue().finish)
+    yield Case("buffer", "finish", device.default_queue().finish, device.default_queue().finish)
+
+
+def turns_cases(problem: Problem) -> Iterator[Case]:
+    """The package's own arrays on two GPUs by turns: a call is one on either."""
+    other = next((one for one in portatile.devices() if one.info.backend == "cuda" and one is not problem.device), None)
+    if other is None:
+        raise RuntimeError("there is no other GPU")
+    pair = problem.device, other
+
+    def finish() -> None:
+        for device in pair:
+            device.default_queue().finish()
+
+    ways = [
+        list(own("turns", operands(partial(Buffer.from_numpy, device=one), problem), problem._replace(device=one), finish)) for one in pair
+    ]
+    yield from (first._replace(call=by_turns(first.call, second.call)) for first, second in zip(*ways, strict=True))
 
 
 def numpy_cases(problem: Problem) -> Iterator[Case]:
@@ -231,7 +264,14 @@ def _run(ready: Ready, queue: Queue, values: Iterator[tuple[int, float]]) -> Non
     ready.run(queue, next(values), True)
 
 
-LIBRARIES = {"torch": torch_cases, "cupy": cupy_cases, "buffer": buffer_cases, "numpy": numpy_cases, "launches": launch_cases}
+LIBRARIES = {
+    "torch": torch_cases,
+    "cupy": cupy_cases,
+    "buffer": buffer_cases,
+    "turns": turns_cases,
+    "numpy": numpy_cases,
+    "launches": launch_cases,
+}
 
 
 def measured(cases: Sequence[Case], rounds: int) -> list[list[float]]:

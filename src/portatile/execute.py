@@ -10,7 +10,7 @@ There are four ways to run the same launches, each with less host time than the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -123,6 +123,14 @@ class Executable:
         ``values`` gives the index of each operand and scalar among the ``count`` values of a rerun. Only addresses, tensor maps, real
         numbers and 32-bit integers can be packed.
         """
+        launches = self._with_slots(values, count)
+        ready = None if launches is None else self.device.ready(launches)
+        if ready is not None and self._instead is not None:
+            self._places[ready] = values, count
+        return ready
+
+    def _with_slots(self, values: Mapping[str, int], count: int) -> list[ReadyLaunch] | None:
+        """The launches of ``ready``; the values of temporaries follow the ``count`` of a rerun."""
         places = {**values, **{temporary.name: count + place for place, temporary in enumerate(self.plan.temporaries)}}
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
             return None
@@ -134,10 +142,7 @@ class Executable:
                     return None
                 args[place] = Slot(places[name], form if isinstance(form, TensorMap) else kind)
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))
-        ready = self.device.ready(launches)
-        if ready is not None and self._instead is not None:
-            self._places[ready] = values, count
-        return ready
+        return launches
 
     def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> bool:
         """Run what ``ready`` returned, with new addresses and numbers in ``values``; returns whether it ran as one graph, as ``Ready.run``
@@ -351,3 +356,17 @@ class Executable:
                 queue.fill(memory, bytes(4) if temporary.zeroed else bytes([POISON_BYTE]) * 4, 0, size)
             workspace[temporary.name] = memory
         return workspace
+
+
+def ready_together(executables: Sequence[Executable], values: Sequence[Mapping[str, int]], count: int) -> Ready | None:
+    """``Executable.ready`` for several executables of one device, each with its own positions among the ``count`` values of a run.
+
+    None if one has temporaries, or launches that cannot be packed.
+    """
+    launches: list[ReadyLaunch] = []
+    for executable, places in zip(executables, values, strict=True):
+        own = None if executable.plan.temporaries else executable._with_slots(places, count)
+        if own is None:
+            return None
+        launches += own
+    return executables[0].device.ready(launches)

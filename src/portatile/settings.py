@@ -183,6 +183,11 @@ def pocl_cache() -> str:
     return os.environ.get("POCL_CACHE_DIR", "")
 
 
+def pocl_keeps_kernels() -> bool:
+    """Whether PoCL's own cache keeps what it compiles for later processes, as it does unless the environment says otherwise."""
+    return os.environ.get("POCL_KERNEL_CACHE", "1") != "0"
+
+
 def choose_pocl_cache(folder: Path) -> None:
     """Make PoCL keep what it compiles in a folder, in this process, if it is not loaded yet, and in its children."""
     os.environ["POCL_CACHE_DIR"] = str(folder)

@@ -5,6 +5,8 @@ refuses meanwhile. Arrays are those of a library that is known, which are record
 from __future__ import annotations
 
 import ctypes
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,14 +18,16 @@ import pytest
 import portatile
 from portatile import Buffer, cache, device, program, wavelets
 from portatile.arguments import described
-from portatile.device.base import Device
+from portatile.device.base import Device, Memory, ReadyLaunch
 from portatile.device.cuda import graph_memory
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
+from portatile.device.launches import Slot
 from portatile.errors import UsageError
 from portatile.images import ImageForm
 from portatile.records import Source
 from portatile.runtime import perform
+from portatile.runtime.one_device import scratch
 from support import capture_cases, fake_cuda
 from support.cuda_driver import EmulatedDriver
 from support.ptx_machine.thread import GLOBAL_BASE
@@ -324,8 +328,8 @@ def test_a_workspace_goes_with_its_graph(
         with captured(stream) as found:
             for _ in range(count):
                 portatile.matmul(a, b, out=out)
-        kept = [memory for gone, memory in gpu.of_graphs if (gone, memory) not in others]  # type: ignore[attr-defined]
-        counter, sums = sorted(kept, key=lambda memory: memory.nbytes)
+        (needs,) = [needs for gone, needs in gpu.of_graphs if (gone, needs) not in others]  # type: ignore[attr-defined]
+        counter, sums = sorted(needs.memories, key=lambda memory: memory.nbytes)
         assert ctypes.string_at(counter.handle, counter.nbytes) == bytes(4)
         assert sums.nbytes >= 2 * 16 * 16 * 4
         _, replayed = queued(idle, lambda: call(cuda.cuGraphLaunch, found[1], stream), a, b, out)
@@ -335,6 +339,58 @@ def test_a_workspace_goes_with_its_graph(
         call(cuda.cuGraphExecDestroy, found[1])
         assert graph_memory.sweep(gpu)
         assert gpu.of_graphs == others  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_graph_keeps_the_kernels_that_it_launches(gpu: Device, driver: EmulatedDriver, stream: Any, packed: bool) -> None:
+    """A module is unloaded when its last kernel is gone, but not before the graph, of which nobody here knows when it runs."""
+    text = "kernel void put(global float *x, float value) { x[get_global_id(0)] = value; }"
+    module, memory = gpu.load(program.build(Source("put.cl", text), gpu.target, None)), gpu.allocate(32)
+    kernel, size, queue = module.kernel("put"), (8, 1, 1), gpu.foreign_queue(int(stream))
+    slots: list[Any] = [Slot(0, Memory), Slot(1, np.float32)]
+    ready = gpu.ready([ReadyLaunch(kernel, size, size, slots)])
+    assert ready is not None
+    gpu.default_queue().finish()
+    with captured(stream) as found:
+        if packed:
+            ready.run(queue, (memory.handle, 3.0), True)
+        else:
+            queue.launch(kernel, size, size, [memory, np.float32(3)])
+    loaded = weakref.ref(module)
+    del module, kernel, ready
+    gc.collect()
+    assert loaded() is not None
+    call(cuda.cuGraphLaunch, found[1], stream)
+    call(cuda.cuStreamSynchronize, stream)
+    result = np.empty(8, np.float32)
+    gpu.default_queue().download(result, memory)
+    np.testing.assert_array_equal(result, np.full(8, 3, np.float32))
+    call(cuda.cuGraphDestroy, found[0])
+    call(cuda.cuGraphExecDestroy, found[1])
+    graph_memory.sweep(gpu)  # type: ignore[arg-type]
+    gc.collect()
+    assert loaded() is None
+
+
+@pytest.mark.parametrize(("tensor", "name"), [(KNOWN, "magicfilter3d"), (UNKNOWN, "convolve1d"), (KNOWN, "kinetic")], indirect=["tensor"])
+def test_a_graph_keeps_the_filters_that_it_reads(gpu: Device, idle: EmulatedDriver, tensor: type, stream: Any, name: str) -> None:
+    """They are constants of the package's own, of which only the latest are kept for later calls."""
+    case = CASES[name]
+    given = on_device(tensor, case)
+    for _ in range(4):
+        case.call(*given)
+    with captured(stream) as found:
+        case.call(*given)
+    filters = [weakref.ref(kept.memory) for kept in scratch.scratch(gpu)._constants.values()]
+    scratch.scratch(gpu)._constants.clear()
+    perform.forget()
+    gc.collect()
+    assert sum(kept() is not None for kept in filters) == 1
+    call(cuda.cuGraphDestroy, found[0])
+    call(cuda.cuGraphExecDestroy, found[1])
+    graph_memory.sweep(gpu)  # type: ignore[arg-type]
+    gc.collect()
+    assert all(kept() is None for kept in filters)
 
 
 def test_every_routine_is_here() -> None:

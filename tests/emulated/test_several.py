@@ -17,6 +17,7 @@ from portatile.device import page_locked, staging
 from portatile.device.base import Device
 from portatile.device.cuda import packed
 from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.driver import driver as cuda
 from portatile.device.cuda.queue import CudaQueue
 from portatile.device.strides import CopiedRows
 from portatile.errors import DeviceError
@@ -303,3 +304,24 @@ def test_launches_that_come_again_are_a_graph_on_each_device(
     assert min(counts) > 0
     for one in orbitals:
         np.testing.assert_array_equal(wavelets.magicfilter3d(one).numpy(), wavelets.magicfilter3d(orbitals[0]).numpy())
+
+
+def test_calls_by_turns_on_two_gpus_are_graphs(pair: list[Device], driver: EmulatedDriver) -> None:
+    """One launch of a graph for each call, of a batch too, with the context that the thread had before and after it."""
+    batches = [Buffer.from_numpy(drawn(3, 4, 4, 4), one) for one in pair]
+    driver.runs = False
+    try:
+        for _ in range(6):
+            kept = [wavelets.kinetic(batch) for batch in batches]
+        with pair[0].current():  # type: ignore[attr-defined]
+            here = int(cuda.cuCtxGetCurrent()[1])
+            graphs, launches = driver.count("graphs"), driver.count("launches")
+            for _ in range(2):
+                kept = [wavelets.kinetic(batch) for batch in batches]
+                assert int(cuda.cuCtxGetCurrent()[1]) == here
+            assert driver.count("graphs") - graphs == 4
+            assert driver.count("launches") == launches, "no launch was alone"
+        for one in kept:
+            one.device.default_queue().finish()
+    finally:
+        driver.runs = True

@@ -174,7 +174,7 @@ def test_a_workspace_under_capture_belongs_to_the_graph(driver: FakeDriver, monk
     allocated = [entry for entry in commands if entry[0] == "cuMemAllocFromPoolAsync"]
     assert allocated, "the product takes no workspace: choose another for this test"
     assert 4711 not in {entry[2] for entry in allocated}
-    assert names.count("cuGraphRetainUserObject") == len(allocated)
+    assert names.count("cuGraphRetainUserObject") == 1, "one object for all that the graph needs"
     assert "cuMemFreeAsync" not in names
     assert not [entry for entry in commands if entry[0] in ("cuStreamWaitEvent", "cuEventRecord", "cuStreamSynchronize") and 4711 in entry]
     last_wait = max(place for place, entry in enumerate(driver.log) if entry[0] == "cuStreamSynchronize")

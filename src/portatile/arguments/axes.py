@@ -32,6 +32,8 @@ def kind_of(boundary: Any) -> str:
 
 def kinds(boundary: Boundary | Sequence[Boundary], axes: int = AXES) -> tuple[str, ...]:
     """The boundary of each axis by portatile's name."""
+    if isinstance(boundary, str):  # most calls
+        return (kind_of(boundary),) * axes
     return tuple(map(kind_of, for_each(boundary, "boundaries", axes)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -26,12 +26,17 @@ def is_host_tensor(array: Any) -> bool:
     return kind is not None and isinstance(array, kind) and getattr(array, "is_cpu", False)
 
 
+def _any_host_tensor(values: Iterable[Any]) -> bool:
+    kind = getattr(sys.modules["torch"], "Tensor", None)
+    return kind is not None and any(isinstance(value, kind) and getattr(value, "is_cpu", False) for value in values)
+
+
 def taken(compute: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """A function that calls ``compute``, which takes NumPy arrays, but accepts CPU tensors too."""
 
     @wraps(compute)
     def either(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
-        if "torch" in sys.modules and (any(map(is_host_tensor, arguments)) or any(map(is_host_tensor, keywords.values()))):
+        if "torch" in sys.modules and _any_host_tensor((*arguments, *keywords.values())):
             return cast(_Result, through(compute, *arguments, **keywords))
         return compute(*arguments, **keywords)
 

@@ -7,7 +7,7 @@ defines what a back end is, ``target.py`` its compiler; events, loaded kernels a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -112,6 +112,9 @@ class Queue(Releasable):
         enough memory.
         """
         raise DeviceError(f"{self.device.info.id} captures no graphs")
+
+    def keep_in_graph(self, used: Iterable[object]) -> None:
+        """Keep kernels and memory that the captured launches use alive as long as the graph."""
 
     def forget_graph(self) -> None:
         """Have ``of_graph`` return new memory, after a call failed that had written to the old memory."""

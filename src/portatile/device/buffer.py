@@ -169,11 +169,10 @@ class Buffer:
 
     def __getitem__(self, key: Any) -> Buffer:
         """A view by integers, slices, ``...`` and ``None``, with NumPy's meaning."""
-        if type(key) is int and self.shape and self.size and -self.shape[0] <= key < self.shape[0]:  # for example one item of a batch
-            view = Buffer.over(self.memory, self.shape[1:], self.dtype, self.strides[1:])
-            view.offset = self.offset + key % self.shape[0] * self.strides[0]
-            return view
-        model: NDArray[Any] = strided_array(np.empty(1, self.dtype), self.shape, self.strides)  # only its strides are used
+        shape, strides = self.shape, self.strides
+        if type(key) is int and shape and 0 not in shape and -shape[0] <= key < shape[0]:  # for example one item of a batch
+            return Buffer.over(self.memory, shape[1:], self.dtype, strides[1:], self.offset + key % shape[0] * strides[0])
+        model: NDArray[Any] = strided_array(np.empty(1, self.dtype), shape, strides)  # only its strides are used
         keys = key if isinstance(key, tuple) else (key,)
         if not all(
             k is None or k is Ellipsis or (isinstance(k, (slice, int, np.integer)) and k is not True and k is not False) for k in keys

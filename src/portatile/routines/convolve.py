@@ -49,7 +49,7 @@ def convolve1d(
         >>> portatile.convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
         array([ 1.,  2., -3.])
     """
-    return cast(Array, filter_lines(psi, LineFilter(axes.one_filter(taps), lower, boundary, "single"), transposed, device))
+    return cast(Array, filter_lines(psi, LineFilter.of(axes.one_filter(taps), lower, axes.kind_of(boundary), "single"), transposed, device))
 
 
 @taken
@@ -80,7 +80,7 @@ def filter_bank1d(
     pair = axes.numbers(filters, "filters")
     if pair.ndim != 2 or pair.shape[0] != 2 or pair.dtype.kind not in "fiu":
         raise ArgumentError(f"filters is {described(pair)}; a filter bank has two rows of taps, real numbers")
-    return cast(Array, filter_lines(psi, LineFilter(pair, lower, boundary, bank), transposed, device))
+    return cast(Array, filter_lines(psi, LineFilter.of(pair, lower, axes.kind_of(boundary), bank), transposed, device))
 
 
 def convolve3d_separable(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import workloads
-from portatile.arguments import axes, checks, matrices, outputs
+from portatile.arguments import checks, matrices, outputs
 from portatile.arguments.axes import described
 from portatile.device import Selector
 from portatile.device.buffer import Buffer, refuse_masks
@@ -32,12 +32,18 @@ class IntermediateBlock:
 
 
 class LineFilter(NamedTuple):
-    """A filter of lines: ``taps`` of shape (1, count), or (2, count) for a ``bank`` of two; its first index and its boundary."""
+    """A filter of lines: ``taps`` of shape (1, count), or (2, count) for a bank of two; its ``key`` is part of a recorded call's key.
+
+    The taps must not change while it is used.
+    """
 
     taps: NDArray[Any]
-    lower: Any
-    boundary: str
-    bank: str
+    key: tuple[object, ...]
+
+    @classmethod
+    def of(cls, taps: NDArray[Any], lower: Any, boundary: str, bank: str) -> LineFilter:
+        """From taps, their first index, the boundary, and the bank: ``single``, ``analysis`` or ``synthesis``."""
+        return cls(taps, (*spelled(taps), lower, type(lower), boundary, bank))
 
 
 def filter_lines(
@@ -52,10 +58,8 @@ def filter_lines(
     The result goes to ``into`` if given, else to a new array; with ``transposed`` its filtered axis is the last, as the kernels write it. A
     NumPy ``into`` is C-contiguous, with that axis last.
     """
-    filters, lower, boundary, bank = line_filter
-    boundary = axes.kind_of(boundary)
     lines, rest = _lines(psi)
-    options = (*spelled(filters), lower, type(lower), boundary, bank)
+    filters, options = line_filter
     if into is None or isinstance(into, np.ndarray):
         out = None if into is None else into.reshape(-1, into.shape[-1])
         result = _LINES.call(partial(_plan_lines, filters, rest, None), (lines,), (), options, out, device)

@@ -41,10 +41,14 @@ class AxisFilter(NamedTuple):
 
 
 class SeparableFilter(NamedTuple):
-    """A filter for each of three axes; ``bank`` is ``single``, ``analysis`` or ``synthesis`` for all of them."""
+    """A filter for each of three axes; ``bank`` is ``single``, ``analysis`` or ``synthesis`` for all of them.
+
+    Its ``key`` is part of a recorded call's key. The taps must not change while it is used.
+    """
 
     axes: tuple[AxisFilter, ...]
     bank: str
+    key: tuple[object, ...]
 
     @classmethod
     def of(
@@ -58,7 +62,8 @@ class SeparableFilter(NamedTuple):
         if isinstance(filters, tuple) and filters[0] is filters[1] is filters[2]:
             filters = filters[0]
         if isinstance(filters, np.ndarray) and isinstance(boundary, str) and isinstance(lower, int):  # most calls
-            return cls((AxisFilter(filters, lower, axes.kind_of(boundary), "filter"),) * AXES, bank)
+            single = AxisFilter(filters, lower, axes.kind_of(boundary), "filter")
+            return cls((single,) * AXES, bank, (bank, single.key))
         of_axes = (filters,) * AXES if isinstance(filters, np.ndarray) else tuple(filters)
         distinct: list[NDArray[Any]] = []
         axis_filters = []
@@ -67,12 +72,12 @@ class SeparableFilter(NamedTuple):
             if place == len(distinct):
                 distinct.append(taps)
             axis_filters.append(AxisFilter(distinct[place], first, kind, f"filter{place or ''}"))
-        return cls(tuple(axis_filters), bank)
+        return cls(tuple(axis_filters), bank, (bank, *[axis.key for axis in axis_filters]))
 
     def along(self, axis: int, array: Any, device: Selector | None, into: Buffer | IntermediateBlock | NDArray[Any] | None = None) -> Any:
         """The pass of ``axis``: filters the first axis of ``array`` and makes it the last. The result goes to ``into`` if given."""
         taps, lower, boundary, _ = self.axes[axis]
-        return filter_lines(array, LineFilter(taps, lower, boundary, self.bank), True, device, into)
+        return filter_lines(array, LineFilter.of(taps, lower, boundary, self.bank), True, device, into)
 
     def volume(self, array: Any) -> separable.Volume | None:
         """The shapes in a packed array, or in each volume of a batch; None for empty arrays, and if there is no kernel."""
@@ -114,10 +119,7 @@ def check_volume(array: Any, out: Any) -> None:
 
 def filter_volume(array: Any, separable_filter: SeparableFilter, device: Selector | None, out: Any, batch: bool = False) -> Any:
     """The passes over a Buffer or CUDA array; with ``batch`` over each volume, or None where each has to be filtered separately."""
-    first, second, third = separable_filter.axes
-    distinct = (first,) if first is second is third else separable_filter.axes
-    options = (separable_filter.bank, batch, *[axis.key for axis in distinct])
-    return _VOLUMES.call(partial(_plan, separable_filter, batch), (array,), (), options, out, device)
+    return _VOLUMES.call(partial(_plan, separable_filter, batch), (array,), (), (batch, separable_filter.key), out, device)
 
 
 def _plan(separable_filter: SeparableFilter, batch: bool, call: RoutineCall) -> Planned:

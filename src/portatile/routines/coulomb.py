@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from portatile.runtime.request import Request, RoutineCall
 _SCALARS = ("x0", "y0", "z0", "dx", "dy", "dz")
 _FIRST = {"y_first": 0.0, "z_first": 0.0}
 _MOST = float(np.finfo(np.float32).max)
+_SEQUENCES = (tuple, list, Sequence, np.ndarray)  # the usual types first: checking an abstract class takes longer
 
 
 @taken
@@ -61,7 +63,7 @@ def coulomb_potential(
     """
     points = _shape(shape)
     nz, ny, nx = (1, *points) if len(points) == 2 else points
-    single = not isinstance(spacing, Sequence | np.ndarray) or getattr(spacing, "ndim", 1) == 0
+    single = type(spacing) is float or not isinstance(spacing, _SEQUENCES) or getattr(spacing, "ndim", 1) == 0
     steps = _numbers((spacing,) * 3 if single else spacing, "spacing")
     start = _numbers(origin, "origin")
     rows = None if out is None else _rows(out, points)
@@ -93,20 +95,23 @@ def _plan(call: RoutineCall) -> Planned:
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
-    points = tuple(shape) if isinstance(shape, Sequence | np.ndarray) and getattr(shape, "ndim", 1) == 1 else ()
-    if len(points) not in (2, 3) or any(not isinstance(n, int | np.integer) or n < 0 for n in points):
+    try:
+        points = tuple(map(index, shape)) if isinstance(shape, _SEQUENCES) and getattr(shape, "ndim", 1) == 1 else ()
+    except TypeError:  # not an integer
+        points = ()
+    if len(points) not in (2, 3) or min(points) < 0:
         raise ArgumentError(f"shape={shape!r} must be (ny, nx) or (nz, ny, nx), with non-negative integers")
-    return tuple(int(n) for n in points)
+    return points
 
 
 def _numbers(values: Any, name: str) -> tuple[float, float, float]:
     try:
-        numbers = tuple(float(value) for value in values)
-    except (TypeError, ValueError):
-        numbers = ()
-    if len(numbers) != 3 or not all(abs(number) <= _MOST for number in numbers):
-        raise ArgumentError(f"{name}={values!r} must be three finite numbers, for x, y and z, in the range of float32")
-    return numbers
+        x, y, z = map(float, values)
+        if -_MOST <= x <= _MOST and -_MOST <= y <= _MOST and -_MOST <= z <= _MOST:
+            return x, y, z
+    except (TypeError, ValueError):  # not a number, or not three
+        pass
+    raise ArgumentError(f"{name}={values!r} must be three finite numbers, for x, y and z, in the range of float32")
 
 
 def _rows(out: Any, points: tuple[int, ...]) -> Any:
@@ -131,7 +136,9 @@ def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
     """A contiguous array with another shape, in the same memory."""
     if array.shape == shape:
         return array
-    return Buffer(array.memory, shape, array.dtype, None, array.offset) if isinstance(array, Buffer) else array.reshape(shape)
+    if isinstance(array, Buffer):
+        return Buffer.over(array.memory, shape, array.dtype, packed(shape, array.dtype.itemsize), array.offset)
+    return array.reshape(shape)
 
 
 _RECORDER = Recorder(_SCALARS)

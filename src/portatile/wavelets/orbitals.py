@@ -103,9 +103,9 @@ def potential_energy(
     given: Any = psi
     checks.check_orbitals(given, AXES)
     applied: Any = apply_potential(psi, potential, boundary=boundary, device=device)
-    pairs = [(given, applied)] if given.ndim == AXES else [(given[place], applied[place]) for place in range(given.shape[0])]
-    found = np.array([float(pointwise.dot(one, other)) for one, other in pairs])
-    return found[0] if given.ndim == AXES else found
+    if given.ndim == AXES:
+        return cast(NDArray[np.float64], pointwise.dots(given[None], applied[None])[0])
+    return pointwise.dots(given, applied)
 
 
 @taken
@@ -162,7 +162,9 @@ def density(
 def _weights(given: Any, occupation: Sequence[float] | None) -> list[Any]:
     """The occupation of each orbital, by default 1; raises ArgumentError if their number differs from that of the orbitals."""
     count = given.shape[0] if len(given.shape) > AXES else 1
-    many = [1.0] * count if occupation is None else np.atleast_1d(numbers(occupation, "occupation")).ravel().astype(object)
+    if occupation is None and count:
+        return [1.0] * count
+    many = np.atleast_1d(numbers([] if occupation is None else occupation, "occupation")).ravel().astype(object)
     weights = [checks.factor(weight, "occupation") for weight in many]
     if not count or len(weights) != count:
         raise ArgumentError(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from portatile import workloads
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.records import Layout
+from portatile.records import Layout, Problem
 from portatile.runtime.one_device.engine import engine_of
 
 
@@ -34,11 +36,14 @@ def add_square(total: Any, x: Any, weight: float) -> Any:
     return _stream("square", x, total, _like(x), weight)
 
 
-def dot(x: Any, y: Any) -> float:
-    """The sum of x y; waits for it."""
-    if isinstance(x, np.ndarray):
-        return float(np.vdot(x, y))
-    return float(_stream("dot", x, y, Buffer.empty((1,), x.dtype, x.device), 1.0).numpy()[0])
+def dots(xs: Any, ys: Any) -> NDArray[np.float64]:
+    """The sums of x y for each pair of two batches; waits once for all of them."""
+    if isinstance(xs, np.ndarray):
+        return np.array([float(np.vdot(x, y)) for x, y in zip(xs, ys, strict=True)])
+    found = Buffer.empty((len(xs),), xs.dtype, xs.device)
+    for at, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        _stream("dot", x, y, found[at : at + 1], 1.0)
+    return found.numpy().astype(np.float64)
 
 
 def _like(x: Buffer) -> Buffer:
@@ -52,12 +57,17 @@ def _stream(operation: str, x: Buffer, y: Any, out: Buffer, scalar: float) -> Bu
     for buffer in (x, other):
         if buffer.size and buffer.strides != packed(buffer.shape, size):
             raise ArgumentError(f"{buffer!r} has strides {buffer.strides}; it must be C-contiguous: copy it")
-    layout = {name: Layout((1,), buffer.offset // size, size) for name, buffer in (("x", x), ("y", other), ("out", out))}
-    problem = workloads.get("stream").problem({"n": x.size}, x.dtype.name, {"operation": operation}, layout)
     engine = engine_of(x.device)
-    prepared = engine.prepare(problem)
+    prepared = engine.prepare(_problem(operation, x.size, x.dtype, (x.offset // size, other.offset // size, out.offset // size)))
     if prepared.executable.plan.steps:
         with engine.lock:
             memory = {"x": x.memory, "y": other.memory, "out": out.memory}
             prepared.run(x.device.default_queue(), memory, {"scalar": scalar})
     return out
+
+
+@lru_cache(maxsize=1024)
+def _problem(operation: str, n: int, dtype: np.dtype[Any], offsets: tuple[int, int, int]) -> Problem:
+    """A stream of n elements; ``offsets``: the first elements of x, y and out in their memory."""
+    layout = {name: Layout((1,), offset, dtype.itemsize) for name, offset in zip(("x", "y", "out"), offsets, strict=True)}
+    return workloads.get("stream").problem({"n": n}, dtype.name, {"operation": operation}, layout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 from portatile.arguments import axes, foreign
@@ -14,7 +15,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.page_locked import locked
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
-from portatile.routines.convolve import convolve1d, filter_bank1d
+from portatile.routines.convolve_lines import LineFilter, filter_lines
 from portatile.routines.convolve_volumes import SeparableFilter
 from portatile.wavelets.batch import for_each, moved_to, one_device, selected
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
@@ -24,6 +25,7 @@ from portatile.wavelets.over_devices import over_devices
 _INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
 
 
+@taken
 def magicfilter(
     psi: Array, *, transpose: bool = False, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None
 ) -> Array:
@@ -37,8 +39,7 @@ def magicfilter(
         >>> bool(np.allclose(magicfilter(np.ones((20, 3))), 1))
         True
     """
-    chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return convolve1d(psi, chosen.row, lower=chosen.lower, boundary=boundary, transposed=transposed, device=device)
+    return cast(Array, filter_lines(psi, _magic_line(bool(transpose), kind_of(boundary)), transposed, device))
 
 
 def magicfilter3d(
@@ -59,10 +60,11 @@ def magicfilter3d(
         >>> bool(np.allclose(magicfilter3d(np.ones((3, 4, 5))), 1))
         True
     """
-    chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return cast(Array, _filter_each(array, SeparableFilter.of(axes.filters(chosen.row), chosen.lower, "single", boundary), out, device))
+    filters = _magic_filters(bool(transpose), kinds(boundary))
+    return cast(Array, _filter_each(array, filters, out, device))
 
 
+@taken
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
     """One level of the wavelet transform along the first axis, of even length: scaling coefficients, then wavelet coefficients.
 
@@ -76,9 +78,10 @@ def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = 
         True
     """
     _check_even(psi, 1)
-    return filter_bank1d(psi, ANALYSIS, lower=SCALING.lower, bank="analysis", boundary=boundary, transposed=transposed, device=device)
+    return cast(Array, filter_lines(psi, _analysis_line(kind_of(boundary)), transposed, device))
 
 
+@taken
 def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
     """The inverse of ``analysis`` along the first axis: from scaling and wavelet coefficients back to values.
 
@@ -97,12 +100,10 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
     kind = kind_of(boundary)
     if kind == "zero":
         raise ArgumentError(f"boundary={boundary!r} is not one of {_INVERTIBLE}")
-    if kind == "shrink":
-        return filter_bank1d(psi, FREE_SYNTHESIS, lower=0, bank="synthesis", boundary="shrink", transposed=transposed, device=device)
-    full = filter_bank1d(psi, SYNTHESIS, lower=SYNTHESIS_LOWER, bank="synthesis", boundary=boundary, transposed=transposed, device=device)
-    if kind == "periodic":
-        return full
-    trimmed: Array = full[..., 1:-1] if transposed else full[1:-1]  # type: ignore[index]
+    full: Any = filter_lines(psi, _synthesis_line(kind), transposed, device)
+    if kind != "grow":
+        return cast(Array, full)
+    trimmed: Array = full[..., 1:-1] if transposed else full[1:-1]
     return trimmed  # the first and the last of nine pairs extend one point beyond the filters
 
 
@@ -121,9 +122,9 @@ def analysis3d(
         >>> analysis3d(np.ones((8, 6, 4)), boundary=("grow", "periodic", "periodic")).shape
         (22, 6, 4)
     """
-    along = _invertible(boundary)
+    filters = _analysis_filters(_invertible(boundary))
     _check_even(array, AXES)
-    return cast(Array, _filter_each(array, SeparableFilter.of(ANALYSIS, SCALING.lower, "analysis", along), out, device))
+    return cast(Array, _filter_each(array, filters, out, device))
 
 
 def synthesis3d(
@@ -141,11 +142,50 @@ def synthesis3d(
         >>> bool(np.allclose(synthesis3d(analysis3d(x, boundary="grow"), boundary="shrink"), x))
         True
     """
-    along = _invertible(boundary)
+    filters = _synthesis_filters(_invertible(boundary))
     _check_even(array, AXES)
+    return cast(Array, _filter_each(array, filters, out, device))
+
+
+@cache
+def _magic_line(transpose: bool, kind: str) -> LineFilter:
+    """The magic filter along one axis, or its transpose. It and the filters below are kept, since their keys take time to compute."""
+    chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
+    return LineFilter.of(chosen.row[None, :], chosen.lower, kind, "single")
+
+
+@cache
+def _analysis_line(kind: str) -> LineFilter:
+    """The wavelet transform along one axis."""
+    return LineFilter.of(ANALYSIS, SCALING.lower, kind, "analysis")
+
+
+@cache
+def _synthesis_line(kind: str) -> LineFilter:
+    """Its inverse."""
+    taps, lower = (FREE_SYNTHESIS, 0) if kind == "shrink" else (SYNTHESIS, SYNTHESIS_LOWER)
+    return LineFilter.of(taps, lower, kind, "synthesis")
+
+
+@cache
+def _magic_filters(transpose: bool, along: tuple[Any, ...]) -> SeparableFilter:
+    """The magic filter along three axes, or its transpose."""
+    chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
+    return SeparableFilter.of(axes.filters(chosen.row), chosen.lower, "single", along)
+
+
+@cache
+def _analysis_filters(along: tuple[Any, ...]) -> SeparableFilter:
+    """The wavelet transform along three axes."""
+    return SeparableFilter.of(ANALYSIS, SCALING.lower, "analysis", along)
+
+
+@cache
+def _synthesis_filters(along: tuple[Any, ...]) -> SeparableFilter:
+    """Its inverse."""
     banks = [SYNTHESIS if kind == "periodic" else FREE_SYNTHESIS for kind in along]
     lowers = [SYNTHESIS_LOWER if kind == "periodic" else 0 for kind in along]
-    return cast(Array, _filter_each(array, SeparableFilter.of(banks, lowers, "synthesis", along), out, device))
+    return SeparableFilter.of(banks, lowers, "synthesis", along)
 
 
 @taken

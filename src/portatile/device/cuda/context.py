@@ -17,7 +17,6 @@ from portatile.device.resources import PageLock
 from portatile.errors import DeviceError
 
 _POOL_KEEPS = 8  # the driver's pool keeps freed memory up to 1/8 of the device's: mapping a gigabyte anew takes 4 ms
-_RECYCLED = 1 << 30  # bytes of released memory that are reused without a driver call, at most
 _KEPT_EVENTS = 256  # events of each kind that are kept for reuse
 _KEPT_STREAMS = 16  # streams that are kept for reuse: creating or destroying one takes some 100 us
 
@@ -65,7 +64,7 @@ class CudaContext(Device):
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self._streams: list[Any] = []
         self.graphs: deque[Any] = deque()  # weak references, the oldest first
-        # memory of graphs that other libraries captured, each with the signal that its graph is gone
+        # what graphs that other libraries captured need, each with the signal that its graph is gone
         self.of_graphs: list[tuple[Any, Any]] = []
         # GPUs with peer access to this one's memory, and their generations
         self._open_to: WeakKeyDictionary[CudaContext, int] = WeakKeyDictionary()
@@ -158,7 +157,8 @@ class CudaContext(Device):
     def _pool_of_freed(self) -> Pool:
         """An empty pool of released memory for the context of the present generation."""
         generation = self.generation
-        return Pool(self.info.global_memory, _RECYCLED, self._lock, lambda pointer: self.free(pointer, generation))
+        memory = self.info.global_memory  # the pool keeps at most a share of it, smaller than that of the driver's pool
+        return Pool(memory, memory, self._lock, lambda pointer: self.free(pointer, generation))
 
     def free(self, pointer: int, generation: int) -> None:
         """Free memory after all commands that are queued so far; does not wait."""

@@ -23,6 +23,7 @@ running = [True]
 """Empty once the interpreter exits. Objects that are destroyed later do not call the driver, which may be unloaded already."""
 atexit.register(running.clear)
 
+_RELAXED = None if driver is None else driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 _LAUNCH_ERRORS = ("INVALID_VALUE", "LAUNCH_OUT_OF_RESOURCES", "INVALID_IMAGE", "LAUNCH_INCOMPATIBLE_TEXTURING")
 
 
@@ -37,7 +38,7 @@ def failure(error: Any, what: str) -> PortatileError:
 def call(function: Any, *args: Any) -> Any:
     """Call a driver function; its result without the error code, a tuple if there are several; raises DeviceError."""
     result = function(*args)
-    if int(result[0]):
+    if result[0]:
         raise DeviceError(str(failure(result[0], function.__name__)))
     return result[1] if len(result) == 2 else result[1:]
 
@@ -80,7 +81,7 @@ class CaptureRelaxed(CurrentContext):
 
     def __enter__(self) -> CaptureRelaxed:
         super().__enter__()
-        self._mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        self._mode = call(driver.cuThreadExchangeStreamCaptureMode, _RELAXED)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:

@@ -1,4 +1,4 @@
-"""Memory for graphs that other libraries capture: it lives as long as the graph and every executable graph made from it.
+"""What graphs that other libraries capture need: it lives as long as the graph and every executable graph made from it.
 
 The graph itself could allocate memory in each run. But then it would have additional nodes between its kernels, to allocate, free, and
 clear the counters of work-groups that share a sum, and these nodes take as long as short kernels.
@@ -7,7 +7,7 @@ clear the counters of work-groups that share a sum, and these nodes take as long
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from portatile.device.cuda.context import CudaContext
@@ -19,27 +19,46 @@ _BROKEN_OFF = 2  # CU_STREAM_CAPTURE_STATUS_INVALIDATED
 _SEMAPHORE_BYTES = 64  # at least sizeof(sem_t)
 
 
-class CapturedMemory:
-    """Memory for graphs that are captured on one stream. Calls within a capture run in order, so they can share the memory."""
+class GraphNeeds:
+    """What one graph needs: memory that belongs to it, and the kernels (with their modules) and memory that its launches use."""
+
+    def __init__(self) -> None:
+        self.memories: list[CudaMemory] = []
+        self.kept: set[object] = set()
+
+    def release(self) -> None:
+        """Release the memory that belongs to the graph, and drop the references to the rest."""
+        for memory in self.memories:
+            memory.release()
+        self.memories.clear()
+        self.kept.clear()
+
+
+class Captures:
+    """The graphs that are captured on one stream. Calls within a capture run in order, so they can share the memory."""
 
     def __init__(self, device: CudaContext, stream: Any) -> None:
         self._device, self._stream = device, stream
-        self._capture = -1
+        self._capture, self._needs = -1, GraphNeeds()  # of the graph that is captured now, or was last
         self._blocks: dict[tuple[Hashable, bool], CudaMemory] = {}
+
+    def keep(self, used: Iterable[object]) -> None:
+        """Keep alive what the graph's launches use. Raises UsageError as ``give``."""
+        with self._device.relaxed():
+            self._current().kept.update(used)
 
     def give(self, place: Hashable, nbytes: int, zeroed: bool) -> CudaMemory:
         """Memory for a ``place`` of a plan, ``zeroed`` before the graph first runs. Raises DeviceError if there is not enough, UsageError
         if the capture was invalidated.
         """
         with self._device.relaxed():
-            status, number, graph, *_ = call(driver.cuStreamGetCaptureInfo, self._stream)
-            if int(status) == _BROKEN_OFF:
-                raise UsageError("the capture of this stream was broken off before this call, by a call that the driver forbids meanwhile")
-            if int(number) != self._capture:
-                self._capture, self._blocks = int(number), {}
+            needs = self._current()
             block = self._blocks.get((place, zeroed))
             if block is None or block.nbytes < nbytes:
-                block = self._blocks[place, zeroed] = self._memory_of_graph(graph, nbytes)
+                memory = self._device.allocate(nbytes)
+                assert isinstance(memory, CudaMemory)
+                needs.memories.append(memory)
+                block = self._blocks[place, zeroed] = memory
                 queue = self._device.default_queue()
                 if zeroed:
                     queue.fill(block, bytes(4), 0, nbytes)
@@ -51,22 +70,25 @@ class CapturedMemory:
         """Have the next call return new memory, after a capture was invalidated."""
         self._capture = -1
 
-    def _memory_of_graph(self, graph: Any, nbytes: int) -> CudaMemory:
-        """New memory that the graph keeps alive."""
-        sweep(self._device)
-        memory = self._device.allocate(nbytes)
-        assert isinstance(memory, CudaMemory)
-        gone = ReleaseSignal()
-        flags = driver.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
-        kept = call(driver.cuUserObjectCreate, gone.address, driver.CUhostFn(_post), 1, int(flags))
-        moved = driver.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
-        call(driver.cuGraphRetainUserObject, graph, kept, 1, int(moved))
-        self._device.of_graphs.append((gone, memory))
-        return memory
+    def _current(self) -> GraphNeeds:
+        """The needs of the graph that is being captured; the driver signals when that graph is gone."""
+        status, number, graph, *_ = call(driver.cuStreamGetCaptureInfo, self._stream)
+        if int(status) == _BROKEN_OFF:
+            raise UsageError("the capture of this stream was broken off before this call, by a call that the driver forbids meanwhile")
+        if int(number) != self._capture:
+            sweep(self._device)
+            needs, gone = GraphNeeds(), ReleaseSignal()
+            flags = driver.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+            kept = call(driver.cuUserObjectCreate, gone.address, driver.CUhostFn(_post), 1, int(flags))
+            moved = driver.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
+            call(driver.cuGraphRetainUserObject, graph, kept, 1, int(moved))
+            self._device.of_graphs.append((gone, needs))
+            self._capture, self._needs, self._blocks = int(number), needs, {}
+        return self._needs
 
 
 class ReleaseSignal:
-    """A signal that the last graph which uses some memory is gone: a semaphore of the C library, which the driver posts.
+    """A signal that a graph and every executable graph made from it are gone: a semaphore of the C library, which the driver posts.
 
     The driver calls ``sem_post`` from its own thread, even while Python exits, so it must not be a Python function.
     """
@@ -84,13 +106,13 @@ class ReleaseSignal:
 
 
 def sweep(device: CudaContext) -> bool:
-    """Release the memory of graphs that are gone; returns whether there was any."""
+    """Release the needs of graphs that are gone; returns whether there were any."""
     left = []
-    for gone, memory in device.of_graphs:
+    for gone, needs in device.of_graphs:
         if gone.received():
-            memory.release()
+            needs.release()
         else:
-            left.append((gone, memory))
+            left.append((gone, needs))
     swept = len(left) < len(device.of_graphs)
     device.of_graphs[:] = left
     return swept

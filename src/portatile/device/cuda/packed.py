@@ -61,13 +61,16 @@ class PackedLaunches(Ready):
             queue.enter()
         stream = queue.stream
         as_graph = self._replayed and self._again(self._exactly(values), values, queue)
+        capturing = False
         if not as_graph:
+            if capturing := queue.capturing:
+                queue.keep_in_graph(node.kernel for node in self.nodes)
             for write, pick, launch, address in self._steps:
                 write(*pick(values))
                 error = launch(stream, address, 0)[0]
                 if error:
                     return self._run_here(error, address, queue, values, borrows)
-        if borrows and not queue.capturing:
+        if borrows and not capturing:
             self._mark_foreign_use(queue)
         return as_graph
 
@@ -85,14 +88,18 @@ class PackedLaunches(Ready):
         graph = None if replays is None else replays.graphs.get(self._exactly(values))
         if graph is None:
             return None
-        launch, stream, capturable, alone = driver.cuGraphLaunch, queue.stream, queue.capturable, self._device.alone
+        launch, stream, capturable = driver.cuGraphLaunch, queue.stream, queue.capturable
+        alone, current = self._device.alone, self._device.current
 
         def again() -> bool:
             executable = graph.executable
-            if executable is None or (capturable and queue.capturing) or not (alone or not self._elsewhere()):
+            if executable is None or (capturable and queue.capturing):
                 return False
             graph.launched = True
-            return not launch(executable, stream)[0]  # ``run`` will meet the same error and report it
+            if alone or not self._elsewhere():
+                return not launch(executable, stream)[0]  # ``run`` will meet the same error and report it
+            with current():
+                return not launch(executable, stream)[0]
 
         if not borrows or queue.last is None:
             return again
@@ -186,6 +193,8 @@ class RepeatedLaunches(Repeat):
             else:  # left to the usual launch, which converts or refuses the value
                 return False
         with self._lock:
+            if ours and queue.capturing:
+                queue.keep_in_graph(value for value in values if type(value) is CudaMemory and value.is_own)
             self._packed.run(queue, given, ours)
         return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from threading import RLock
@@ -16,7 +16,7 @@ from portatile.device.copies import address, check_contiguous, check_fill, check
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.event import CudaEvent
-from portatile.device.cuda.graph_memory import CapturedMemory
+from portatile.device.cuda.graph_memory import Captures
 from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.device.event import Event
@@ -52,7 +52,7 @@ class CudaQueue(Queue):
             quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
             self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
             self._admitted = object()  # the latest allocation of the device that this queue has waited for
-        self._captured = CapturedMemory(device, self.stream)
+        self._captures = Captures(device, self.stream)
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
         self._keeping = RLock()  # several threads may copy through one queue
         device.register(self)
@@ -72,6 +72,8 @@ class CudaQueue(Queue):
         borrowed = self._foreign and any(arg.is_own for arg in args if isinstance(arg, CudaMemory))
         if borrowed:
             self.enter()
+        if self.capturing:
+            self.keep_in_graph((kernel, *[arg for arg in args if isinstance(arg, CudaMemory) and arg.is_own]))
         with kernel.lock:
             address, dynamic = kernel.pack(args)
             if kernel.early:
@@ -244,7 +246,7 @@ class CudaQueue(Queue):
     def finish(self) -> None:
         with inside, self.device.relaxed():
             error = driver.cuStreamSynchronize(self.stream)[0]
-        if int(error):
+        if error:
             raise failure(error, f"a command failed on {self.device.info.id}")
         self._forget_done()
 
@@ -275,10 +277,13 @@ class CudaQueue(Queue):
         return not captured[0] and int(captured[1]) != 0
 
     def of_graph(self, place: Hashable, nbytes: int, zeroed: bool) -> Memory:
-        return self._captured.give(place, nbytes, zeroed)
+        return self._captures.give(place, nbytes, zeroed)
+
+    def keep_in_graph(self, used: Iterable[object]) -> None:
+        self._captures.keep(used)
 
     def forget_graph(self) -> None:
-        self._captured.forget()
+        self._captures.forget()
 
     def enter(self) -> None:
         """Called before a command on another library's stream: waits on the stream for memory allocated since the last command, and for its
@@ -332,6 +337,8 @@ class CudaQueue(Queue):
 
     def _forget_done(self, more: Sequence[tuple[CudaEvent, NDArray[Any]]] = ()) -> None:
         """Drop the host arrays whose copies are done, and keep those of ``more``; other threads may copy through the queue meanwhile."""
+        if not self._pending and not more:
+            return
         with self._keeping:
             while self._pending and self._pending[0][0].done:
                 self._pending.popleft()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from threading import RLock
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import delays
 from portatile.device.base import Argument, Image, Memory, Queue
 from portatile.device.copies import check_contiguous, check_fill, check_fits
 from portatile.device.event import Event
@@ -42,6 +44,7 @@ class ClQueue(Queue):
         except cl.Error as error:
             raise failure(error, f"{device.info.id} cannot create such a queue") from None
         self._events = profiling or out_of_order
+        self._new: list[str] | None = [] if device.target.defers else None  # kernels whose first launch compiles them
         self._enqueue = cl.enqueue_nd_range_kernel
         self.bare = bare(cl) if device.nvidia and not self._events else None
         # pyopencl's copy events wait for the copy when they are destroyed, so they are kept until they are done
@@ -63,6 +66,8 @@ class ClQueue(Queue):
                 known = (global_size, local_size) in kernel.legal
                 if not known:
                     kernel.check(global_size, local_size)
+                    if self._new is not None:
+                        self._new.append(kernel.name)
                 kernel.set_args(args)
                 if self.bare is not None and not wait:
                     handles = self.cl_queue.int_ptr, kernel.handle.int_ptr
@@ -153,11 +158,18 @@ class ClQueue(Queue):
 
     def finish(self) -> None:
         try:
-            with inside:
+            with inside, self._noticed():
                 self.cl_queue.finish()
         except cl.Error as error:
             raise failure(error, f"a command failed on {self.device.info.id}") from None
         self._forget_done()
+
+    def _noticed(self) -> AbstractContextManager[None]:
+        """A context for waiting, with a notice if the driver may be compiling kernels for their first launch."""
+        if not self._new:
+            return nullcontext()
+        names, self._new = ", ".join(sorted(set(self._new))), []
+        return delays.noticed(f"{self.device.info.platform} compiles {names} for the first launch; this is done once")
 
     def release(self) -> None:
         if self.cl_queue is not None:

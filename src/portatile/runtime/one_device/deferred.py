@@ -1,4 +1,8 @@
-"""Deferred compilation for the cache: where other processes need another binary, it is compiled when this process is idle or ends."""
+"""Deferred compilation for the cache: where other processes need another binary, it is compiled when this process is idle or ends.
+
+PoCL needs tens of seconds for the binary of a long kernel, because it compiles it for any work-group size. If PoCL's own cache is on, it
+keeps the kernels that were launched, later processes start as fast without binaries, and none is compiled.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from portatile import program
+from portatile import delays, program, settings
 from portatile.cache import Cache
 from portatile.device import exit_gate  # noqa: F401 - imported before flush is registered, so that its own handler runs after flush
 from portatile.device.base import Device
@@ -33,11 +37,14 @@ class _DraftBinary:
 
 
 class Deferred:
-    """The queue of deferred compilations. Safe to use from several threads. ``calls`` counts calls, to tell when the process is idle."""
+    """The queue of deferred compilations. Safe to use from several threads. ``calls`` counts calls, to tell when the process is idle.
 
-    def __init__(self, rest: float = _REST) -> None:
+    ``needless`` tells that other processes need no binaries. Then none is compiled, and programs are kept for this process only.
+    """
+
+    def __init__(self, rest: float = _REST, needless: Callable[[], bool] = lambda: False) -> None:
         self.calls = 0
-        self._rest = rest
+        self._rest, self._needless = rest, needless
         self._drafts: dict[_Name, _DraftBinary] = {}
         self._abandoned: list[object] = []
         self._open()
@@ -50,6 +57,10 @@ class Deferred:
     def build(self, source: Source, device: Device, cache: Cache) -> Binary:
         """As ``program.build`` for a device, but without waiting for the compilation that only other processes need."""
         self.calls += 1
+        with delays.noticed(f"compiling {source.file} for {device.info.name}; this is done once"):
+            return self._build(source, device, cache)
+
+    def _build(self, source: Source, device: Device, cache: Cache) -> Binary:
         target = device.target
         if not target.defers:
             return program.build(source, target, cache)
@@ -61,6 +72,8 @@ class Deferred:
 
     def flush(self) -> None:
         """Compile all waiting binaries now."""
+        if self._needless():
+            self._drafts.clear()
         try:
             while self._make_one():
                 pass
@@ -77,6 +90,10 @@ class Deferred:
         with self._lock:
             self._drafts[name] = draft
             crowded = len(self._drafts) > _MOST
+            if self._needless():
+                if crowded:
+                    del self._drafts[next(iter(self._drafts))]
+                return
             start, self._watching = not self._watching, True
         if start:
             threading.Thread(target=self._watch, name="portatile-deferred", daemon=True).start()
@@ -111,7 +128,7 @@ class Deferred:
                     return
 
 
-waiting = Deferred()
+waiting = Deferred(needless=settings.pocl_keeps_kernels)
 """The deferred compilations of this process."""
 
 atexit.register(waiting.flush)

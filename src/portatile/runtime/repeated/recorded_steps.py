@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,17 @@ from portatile.runtime.one_device.engine import BoundProblem, Engine
 from portatile.runtime.repeated.factors import Types, like, types_of
 from portatile.runtime.repeated.replayed import Replay, Replays
 from portatile.runtime.repeated.small_transfers import CopiedLaunches, host_launches
-from portatile.runtime.repeated.steps import CallArray, Constant, HostLaunches, HostProblem, InitialContentStep, Launches, entire, source_of
+from portatile.runtime.repeated.steps import (
+    CallArray,
+    Constant,
+    DeviceProblem,
+    HostLaunches,
+    HostProblem,
+    InitialContentStep,
+    Launches,
+    entire,
+    source_of,
+)
 from portatile.runtime.request import Request, RoutineCall
 
 _CHECKS = 4  # checks that are kept for the arrays of one recorded call; PyTorch needs one for each combination of its modes
@@ -176,7 +186,7 @@ def record(
     if any(low == high for low, high in reaches):
         return None
     engine = None if performed[0][1] is None else performed[0][1].engine
-    steps: list[Step] = []
+    steps: list[Step | DeviceProblem] = []
     for request, bound in performed:
         if bound is None or engine is None or engine is not bound.engine or bound.waits:
             return None
@@ -185,7 +195,8 @@ def record(
             return None
         steps += request_steps
     assert engine is not None
-    recorded = RecordedSteps(engine, library, steps, call, result, places, types_of(performed[0][0], call.factors))
+    launching = partial(Launches.of, factors=factors, count=len(arrays), own=type(result) is Buffer)
+    recorded = RecordedSteps(engine, library, _grouped(steps, launching), call, result, places, types_of(performed[0][0], call.factors))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
@@ -194,7 +205,7 @@ def record(
 
 def _steps(
     library: Library, arrays: tuple[Any, ...], places: list[int], request: Request, bound: BoundProblem, factors: dict[str, Any]
-) -> list[Step] | None:
+) -> list[Step | DeviceProblem] | None:
     """The steps that compute one request of a call, with its arrays and their addresses ``places``; None if not repeatable."""
     if any(request.scalars.get(name) != value for name, value in factors.items()):
         return None
@@ -206,7 +217,7 @@ def _steps(
     operand_sources = [source for source in sources if source is not None]
     if len(operand_sources) < len(sources):
         return None
-    steps: list[Step] = []
+    steps: list[Step | DeviceProblem] = []
     if request.begin is not None:
         target = source_of(request.begin.array, arrays, places)
         source = None if request.begin.source is None else source_of(request.begin.source, arrays, places)
@@ -223,8 +234,24 @@ def _steps(
         steps.append(host_launches(HostProblem(bound.engine, bound.prepared, models, tuple(factors), fixed)))
     elif bound.prepared.executable.plan.steps:
         operands = dict(zip(bound.names, operand_sources, strict=True))
-        steps.append(Launches(bound.prepared, operands, tuple(factors), fixed, len(arrays), type(arrays[-1]) is Buffer))
+        steps.append(DeviceProblem(bound.prepared, operands, fixed))
     return steps
+
+
+def _grouped(steps: Sequence[Step | DeviceProblem], launching: Callable[[list[DeviceProblem]], list[Launches]]) -> list[Step]:
+    """The steps, with consecutive problems on a device combined into launches."""
+    grouped: list[Step] = []
+    problems: list[DeviceProblem] = []
+    for step in (*steps, None):
+        if isinstance(step, DeviceProblem):
+            problems.append(step)
+            continue
+        if problems:
+            grouped += launching(problems)
+            problems = []
+        if step is not None:
+            grouped.append(step)
+    return grouped
 
 
 def _reach(array: Any) -> tuple[int, int]:

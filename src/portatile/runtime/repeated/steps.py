@@ -12,6 +12,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import InitialContent
 from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
+from portatile.execute import ready_together
 from portatile.runtime.one_device.deferred import waiting
 from portatile.runtime.one_device.engine import Engine, LoadedPlan
 from portatile.runtime.one_device.in_flight import InFlight
@@ -79,47 +80,70 @@ class Constant(NamedTuple):
 Operand = CallArray | Constant
 
 
-class Launches:
-    """Launches of a prepared problem on device arrays, ``count`` of them per call.
+class DeviceProblem(NamedTuple):
+    """A prepared problem on device arrays; ``fixed`` are the scalars that are not factors of the call."""
 
-    ``own``: the arrays are Buffers in memory that this device allocated. Scalars are the call's ``factors``, by name, and ``fixed`` ones.
+    prepared: LoadedPlan
+    operands: Mapping[str, Operand]
+    fixed: Mapping[str, Any]
+
+
+class Launches:
+    """Launches of prepared problems in order on device arrays, ``count`` of them per call; ``factors`` are the names of the call's factors.
+
+    ``own``: the arrays are Buffers in memory that this device allocated. ``of`` tells which problems are combined.
     """
 
-    def __init__(
-        self,
-        prepared: LoadedPlan,
-        operands: Mapping[str, Operand],
-        factors: tuple[str, ...],
-        fixed: Mapping[str, Any],
-        count: int,
-        own: bool,
-    ) -> None:
-        self._prepared, self._operands, self._factors, self._fixed = prepared, operands, factors, fixed
-        self._executable = prepared.executable
+    def __init__(self, problems: Sequence[DeviceProblem], factors: tuple[str, ...], count: int, own: bool) -> None:
+        self._problems, self._factors = problems, factors
         self._others: list[Operand] = []  # operands that are not whole arguments; their addresses follow the factors
-        places = {name: count + at for at, name in enumerate(factors)}
-        for name, operand in operands.items():
-            if isinstance(operand, CallArray) and not operand.delta:
-                places[name] = operand.at
-            else:
-                places[name] = count + len(factors) + len(self._others)
-                self._others.append(operand)
-        self._numbers = tuple(fixed.values())
-        beyond = count + len(factors) + len(self._others)
-        places.update({name: beyond + at for at, name in enumerate(fixed)})
-        self._alike = not self._others and not fixed
-        self._ready: Ready | None = self._executable.ready(places, beyond + len(fixed))
+        places = [self._places(problem, count) for problem in problems]
+        values = count + len(factors) + len(self._others)
+        numbers: list[Any] = []
+        for problem, its_places in zip(problems, places, strict=True):
+            its_places.update({name: values + len(numbers) + at for at, name in enumerate(problem.fixed)})
+            numbers += problem.fixed.values()
+        self._numbers = tuple(numbers)
+        executables = [problem.prepared.executable for problem in problems]
+        self._executable = executables[0]  # with several, none has temporaries
+        self._ready: Ready | None = (
+            self._executable.ready(places[0], values + len(numbers))
+            if len(problems) == 1
+            else ready_together(executables, places, values + len(numbers))
+        )
+        self._constants = [operand.kept for operand in self._others if isinstance(operand, Constant)]
+        self._alike = not self._others and not numbers
         self._alone = not self._executable.plan.temporaries
         self.borrows = own
         self.plain = self._ready if self._alike and self._alone else None
         """The launches if they take exactly the call's addresses and factors; then a caller may run them directly, without ``run``."""
 
+    @classmethod
+    def of(cls, problems: Sequence[DeviceProblem], factors: tuple[str, ...], count: int, own: bool) -> list[Launches]:
+        """All problems combined if the device can pack them, else separate launches for each."""
+        together = cls(problems, factors, count, own)
+        return [together] if len(problems) == 1 or together._ready is not None else [cls([one], factors, count, own) for one in problems]
+
+    def _places(self, problem: DeviceProblem, count: int) -> dict[str, int]:
+        """The position of each factor and operand of a problem among the values of a run."""
+        places = {name: count + at for at, name in enumerate(self._factors)}
+        for name, operand in problem.operands.items():
+            if isinstance(operand, CallArray) and not operand.delta:
+                places[name] = operand.at
+            else:
+                places[name] = count + len(self._factors) + len(self._others)
+                self._others.append(operand)
+        return places
+
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> bool:
         """Queue the launches; the caller holds the engine's lock. Returns whether they ran as one graph, which ``replay`` can repeat."""
         if self._ready is None:
-            memories = {name: operand.memory(queue.device, arrays, places) for name, operand in self._operands.items()}
-            self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
+            for prepared, operands, fixed in self._problems:
+                memories = {name: operand.memory(queue.device, arrays, places) for name, operand in operands.items()}
+                prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **fixed})
             return False
+        if self._constants and queue.capturing:
+            queue.keep_in_graph(self._constants)
         values = self._values(places, factors)
         if self._alone:
             return self._ready.run(queue, values, self.borrows)
