@@ -14,6 +14,7 @@ import portatile  # noqa: E402
 from portatile import torch as portatile_torch  # noqa: E402
 from portatile.device.base import Device  # noqa: E402
 from portatile.errors import ArgumentError  # noqa: E402
+from portatile.torch.dispatch import needs_no_operator  # noqa: E402
 
 
 @pytest.fixture
@@ -259,7 +260,7 @@ def test_operators_are_dispatched_only_for_who_looks_on(place: tuple[str, str | 
     def computed() -> tuple[Any, Any]:
         return portatile_torch.matmul(a, b, device=place[1]), portatile_torch.trsm(square, a, device=place[1])
 
-    assert portatile_torch._eager(a, b, None)
+    assert needs_no_operator(a, b, None)
     for one, other in zip(computed(), expected, strict=True):
         torch.testing.assert_close(one, other)
     with Seen():
@@ -267,13 +268,13 @@ def test_operators_are_dispatched_only_for_who_looks_on(place: tuple[str, str | 
             torch.testing.assert_close(one, other)
     assert {name for name in seen if "portatile" in name} == {"portatile.gemm.default", "portatile.trsm.default"}
     wanted = a.clone().requires_grad_()
-    assert not portatile_torch._eager(wanted, b)
+    assert not needs_no_operator(wanted, b)
     with torch.no_grad():
-        assert portatile_torch._eager(wanted, b)
+        assert needs_no_operator(wanted, b)
     inside: list[bool] = []
-    torch.func.grad(lambda x: inside.append(portatile_torch._eager(x)) or x.sum())(a)
+    torch.func.grad(lambda x: inside.append(needs_no_operator(x)) or x.sum())(a)
     with torch.autograd.forward_ad.dual_level():
-        inside.append(portatile_torch._eager(a))
+        inside.append(needs_no_operator(a))
     assert inside == [False, False]
 
 

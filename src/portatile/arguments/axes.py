@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from portatile.device.buffer import refuse_masks
+from portatile.device.masked_arrays import refuse_masks
 from portatile.errors import ArgumentError
 
 Boundary = Literal["periodic", "zero", "grow", "shrink", "wrap", "grid-wrap", "constant", "grid-constant"]

@@ -6,7 +6,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.buffer import Buffer
+from portatile.device.masked_arrays import refuse_masks
 from portatile.dtypes import RESULTS, name_of
 from portatile.errors import ArgumentError
 

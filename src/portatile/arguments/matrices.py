@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.arguments.checks import ALL, DTYPES, NAMES, check_alive, check_dtype, remedy
-from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.copies import address
 from portatile.device.dlpack import packed
+from portatile.device.masked_arrays import refuse_masks
 from portatile.dtypes import strided
 from portatile.errors import ArgumentError
 from portatile.records import Layout

@@ -14,7 +14,8 @@ from portatile.arguments import axes, matrices, stacks
 from portatile.arguments.checks import FACTORS, check_dtype, check_writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.arguments.promotion import multiplied_in
-from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.device.masked_arrays import refuse_masks
 from portatile.device.strides import overlaps_itself
 from portatile.dtypes import RESULTS, name_of
 from portatile.errors import ArgumentError, CastError

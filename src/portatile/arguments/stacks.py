@@ -15,8 +15,9 @@ from portatile.arguments.checks import ALL, FACTORS, check_alive, check_dtype, c
 from portatile.arguments.letters import conjugate
 from portatile.arguments.matrices import Array, Matrix
 from portatile.arguments.outputs import InitialContent, result_type
-from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
+from portatile.device.masked_arrays import refuse_masks
 from portatile.device.strides import overlaps_itself
 from portatile.dtypes import strided
 from portatile.errors import ArgumentError

@@ -5,7 +5,7 @@
 - Checks and names for all back ends: ``copies``, ``ranges``, ``names``, ``clock``, ``exit_gate`` (keeps threads out of drivers while the
   interpreter exits).
 - What users call: ``public``.
-- Arrays: ``buffer``, ``strides``, ``foreign_arrays``, ``dlpack``.
+- Arrays: ``buffer``, ``strides``, ``masked_arrays``, ``foreign_arrays``, ``dlpack``.
 - Transfers between host and device, and memory for them: ``staging``, ``side_by_side``, ``page_locked``, ``pool``.
 - Compilers' messages and output: ``excerpts``, ``advice``, ``ptx``, ``ptxas``, ``x86``.
 """

@@ -17,6 +17,7 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.copies import address
 from portatile.device.dlpack import CPU_DEVICE, CUDA_DEVICE, Strided, export, packed
 from portatile.device.foreign_arrays import LEGACY_STREAM, in_cuda_memory, strided
+from portatile.device.masked_arrays import refuse_masks
 from portatile.device.page_locked import locked
 from portatile.device.strides import checked_sizes, places, reshaped, runs, span, wanted_shape
 from portatile.dtypes import strided as strided_array
@@ -368,14 +369,6 @@ def is_cuda_array(array: Any) -> bool:
     if isinstance(array, Buffer):
         return array.device.info.can.addresses
     return not isinstance(array, np.ndarray) and in_cuda_memory(array)
-
-
-def refuse_masks(array: Any, name: str) -> None:
-    """Raise ArgumentError for a masked array with masked elements: the mask would be ignored."""
-    masks = sys.modules.get("numpy.ma")  # not imported: no array can be masked, and the import is slow
-    if masks is not None and isinstance(array, masks.MaskedArray) and masks.is_masked(array):
-        example = f", for example with {name}.filled(0)" if name.isidentifier() else " with its method filled"
-        raise ArgumentError(f"{name} is a masked array, whose mask would be lost; fill it{example}")
 
 
 def _element_type(dtype: DTypeLike) -> np.dtype[Any]:

@@ -10,7 +10,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.device.masked_arrays import refuse_masks
 from portatile.dialect.signature import Signature
 from portatile.errors import ArgumentError, LaunchError, UnknownNameError
 from portatile.images import ImageForm, ImageType, Sampler

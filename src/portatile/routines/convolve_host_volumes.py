@@ -14,8 +14,9 @@ from portatile.arguments import checks
 from portatile.arguments.axes import AXES, described
 from portatile.device import Selector
 from portatile.device.base import Device
-from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.buffer import Buffer
 from portatile.device.copies import address
+from portatile.device.masked_arrays import refuse_masks
 from portatile.errors import ArgumentError
 from portatile.routines import convolve_volumes
 from portatile.routines.convolve_volumes import SeparableFilter, check_volume

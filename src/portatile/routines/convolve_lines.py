@@ -14,8 +14,9 @@ from portatile import workloads
 from portatile.arguments import checks, matrices, outputs
 from portatile.arguments.axes import described
 from portatile.device import Selector
-from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
+from portatile.device.masked_arrays import refuse_masks
 from portatile.errors import ArgumentError
 from portatile.runtime.host.numpy_lines import Lines
 from portatile.runtime.one_device.scratch import scratch

@@ -37,14 +37,14 @@ def called(name: str, computed: Callable[..., Tensor], tensors: tuple[Tensor | N
     """Call an operator: directly if PyTorch records nothing, as a function of ``torch.func`` under a transformation or with a tangent."""
     call: Callable[..., Any] = getattr(torch.ops.portatile, name)
     if not torch.compiler.is_compiling():
-        if _needs_no_operator(*tensors):
+        if needs_no_operator(*tensors):
             call = computed
         elif _transformed():
             call = _TRANSFORMED[name].apply
     return cast(Tensor, call(*tensors, *rest))
 
 
-def _needs_no_operator(*tensors: Tensor | None) -> bool:
+def needs_no_operator(*tensors: Tensor | None) -> bool:
     """Whether a call needs no operator: plain tensors without gradients, and no mode or transformation of PyTorch is active.
 
     The operator would compute the same, after 40 us in PyTorch's dispatcher. False if PyTorch does not have the functions to tell.

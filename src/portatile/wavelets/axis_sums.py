@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from portatile import device as devices
 from portatile.arguments import checks, matrices, outputs
 from portatile.arguments.axes import AXES
-from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.buffer import Buffer
+from portatile.device.masked_arrays import refuse_masks
 from portatile.errors import ArgumentError
 from portatile.routines.convolve import convolve1d
 from portatile.runtime.one_device import memory_limit

@@ -19,7 +19,8 @@ from portatile.arguments.axes import AXES
 from portatile.arguments.matrices import is_packed
 from portatile.device import Selector, staging
 from portatile.device.base import Device, Queue
-from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.buffer import Buffer
+from portatile.device.masked_arrays import refuse_masks
 from portatile.device.page_locked import locked
 from portatile.device.side_by_side import threads
 from portatile.errors import ArgumentError

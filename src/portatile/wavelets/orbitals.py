@@ -14,7 +14,8 @@ from portatile.arguments.axes import AXES, Boundary, described, kinds, numbers
 from portatile.arguments.host_tensors import taken
 from portatile.arguments.matrices import Array
 from portatile.device import Selector
-from portatile.device.buffer import Buffer, refuse_masks
+from portatile.device.buffer import Buffer
+from portatile.device.masked_arrays import refuse_masks
 from portatile.errors import ArgumentError
 from portatile.wavelets import axis_sums, batch, on_grid, pointwise
 from portatile.wavelets.filters import KINETIC, MAGICFILTER, Filter
