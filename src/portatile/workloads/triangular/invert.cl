@@ -154,8 +154,8 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
 // A pair are the inverses P, Q of neighbouring blocks of half_size, HALF at most; the block of A between them becomes -Q A P. A group
 // computes PANEL columns of it, a work-item some rows of one column, four neighbouring rows at a time:
 //
-//     tile[CHUNK][HALF]     CHUNK columns of A, then of Q, transposed, so that four rows are one load{{ "; real parts, and imaginary ones"
-//     if COMPLEX }} factors[HALF][PANEL]  the columns of P, then those of A P
+//     tile[CHUNK][HALF]     CHUNK columns of A, then of Q, transposed, so that four rows are one load{{ "; real parts, and imaginary ones" if COMPLEX }}
+//     factors[HALF][PANEL]  the columns of P, then those of A P
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     const int order, const int half_size, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
     __global REAL* inverses{{ steps(["a", "inverses"]) }})

@@ -1,6 +1,5 @@
 {#
-   A group has SIDES columns of Y. A work-item has IB consecutive rows of one column in registers; L lies in local memory, in blocks of IB x
-   IB:
+   A group has SIDES columns of Y. A work-item has IB rows of one column in registers; L lies in local memory, in blocks of IB x IB:
 
         L: order x order              Y: order x count
        +---------------+             +---+---+---+---+
