@@ -2,7 +2,7 @@
 {% macro positions(periodic, once) %}
 // START represents position p of the axis; DOWN, of such a value, the position d further on.
 {% if periodic and once %}
-// The axis is so long that a position wraps around at most once. The unsigned minimum needs no branch: p - rows is smaller only from `rows` on.
+// The axis is so long that a position wraps around at most once. The unsigned minimum needs no branch: p - rows is smaller iff p >= rows.
 #define START(p) ((p) < 0 ? (p) + rows : (p) >= rows ? (p) - rows : (p))
 #define DOWN(p, d) ((int)min((uint)((p) + (d)), (uint)((p) + (d) - rows)))
 {% else %}
