@@ -1,12 +1,11 @@
 """One kernel text for every back end: OpenCL C with two preludes, and its translation to CUDA C++.
 
-- The preprocessor: ``preprocess``, ``lexer``, ``macros``, ``includes``. ``places`` keeps files and lines.
-- The translation: ``opencl_to_cuda`` orders the passes, each a file in ``passes``; ``tokens`` and ``names`` are what they work
-  on.
-- What a text declares: ``signature``, ``variables``, ``other_languages`` (words of CUDA C and C++).
+- The preprocessor: ``preprocess``, ``lexer``, ``macros``, ``includes``. ``places`` maps lines to files.
+- The translation: ``opencl_to_cuda`` runs the passes, each a file in ``passes``; they work on ``tokens``, with the word lists of ``names``.
+- What a text declares: ``signature``, ``variables``; ``other_languages`` finds words of CUDA C and C++.
 - Around NVRTC: ``options``, ``messages``; ``version`` is the hash of all this.
 
-The translator is loaded when it is first used: OpenCL's devices never ask for it.
+The translator is loaded at its first use, which OpenCL devices never need.
 """
 
 from importlib import import_module as _import_module
@@ -48,7 +47,7 @@ _FILES = {
 
 
 def __getattr__(name: str) -> object:
-    """A name from its file; see PEP 562."""
+    """Load a name from its file at first use; see PEP 562."""
     file = next((file for file, names in _FILES.items() if name in names), None)
     if file is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Inlines the user's headers into the text, which then needs no other file on any back end and machine."""
+"""Inlines the user's headers into the text, which then needs no other file on any back end or machine."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NAMED = re.compile(r"""\s*(?:"([^"\n]+)"|<([^>\n]+)>)""")
 def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defines: Mapping[str, str] = MappingProxyType({})) -> str:
     """``text`` with the content of every header that it includes, between ``#line`` directives that keep the lines of each file.
 
-    Headers are looked for beside the file that includes them, then in ``folders``, then among those that come with pyopencl
-    (``pyopencl-complex.h``), without a path to them. A header that is not found stays an ``#include``, which is an error only if the
-    preprocessor reaches it. A name may be a macro of the text or of ``defines``.
+    Headers are searched for beside the file that includes them, then in ``folders``, then among those that come with pyopencl
+    (``pyopencl-complex.h``), which need no path. A header that is not found stays an ``#include``, which is an error only if the
+    preprocessor reaches it. The name may be a macro of the text or of ``defines``.
 
     Examples:
         >>> gather("int i;", "kernel.cl")
@@ -35,13 +35,14 @@ def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defi
     return "".join(_Inlining(tuple(map(Path, folders)), defines).expand(text, Path(file), (), "")) if "include" in text else text
 
 
-_LARGEST = 64 << 20  # bytes of a file
+_LARGEST = 64 << 20  # bytes of a file, at most
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8, with or without a mark at its beginning; another encoding, which only comments can be in, byte for byte.
+    """The text of a file in UTF-8, with or without a byte order mark. Any other encoding, which only comments can have, is read byte by
+    byte.
 
-    Raises OSError, and ArgumentError for a file that is not text, or endless as /dev/zero is.
+    Raises OSError, and ArgumentError for a file that is not text, or that never ends, like /dev/zero.
     """
     with path.open("rb") as file:
         raw = file.read(_LARGEST + 1).removeprefix(BOM_UTF8)
@@ -57,14 +58,14 @@ def read_text(path: Path) -> str:
 
 
 class _Inlining:
-    """The state of one run; ``guards`` numbers the files that ask to be included once."""
+    """The state of one run; ``_guards`` numbers the files that are to be included once."""
 
     def __init__(self, folders: tuple[Path, ...], defines: Mapping[str, str]) -> None:
         self._folders, self._defines = folders, defines
         self._guards: dict[Path, int] = {}
 
     def expand(self, text: str, file: Path, outer: tuple[Path, ...], before: str) -> Iterator[str]:
-        """The parts of ``text``; ``before`` is what stands ahead of it, which knows the macros."""
+        """The parts of ``text`` with its headers inlined; ``before`` is the text ahead of it, which defines macros."""
         hidden = [match.span() for match in comments_and_strings(text)]
         place, done, span, shifted = 0, "", 0, False
         for match in _DIRECTIVE.finditer(text):
@@ -82,7 +83,7 @@ class _Inlining:
                     inner = "".join(self._guarded(header, (*outer, file), before + done + text[place : match.start()]))
                     expanded = f"#line 1 {quoted(str(header))}\n{inner}\n"
                 following = text.count("\n", 0, end) + 2
-            elif match[1] in ("else", "elif", "endif") and shifted:  # where the branch before was not taken, neither were its #line
+            elif match[1] in ("else", "elif", "endif") and shifted:  # if the branch before is not taken, neither are its #line directives
                 expanded, following = f"{match.group()}\n", text.count("\n", 0, end) + 2
             else:
                 continue
@@ -93,19 +94,19 @@ class _Inlining:
         yield text[place:]
 
     def _guarded(self, header: Path, outer: tuple[Path, ...], before: str) -> Iterator[str]:
-        """The text of a header; ``#pragma once`` becomes a guard."""
+        """The text of a header, with ``#pragma once`` replaced by an include guard."""
         text = read_text(header)
         once = _ONCE.search(text) is not None
         if once:
             name = f"portatile_once_{self._guards.setdefault(header.resolve(), len(self._guards))}"
             yield f"#ifndef {name}\n#define {name}\n#line 1 {quoted(str(header))}\n"
-            text = _ONCE.sub("", text)  # in the middle of the whole, compilers warn of it
+            text = _ONCE.sub("", text)  # compilers warn of it inside another file
         yield from self.expand(text, header, outer, before)
         if once:
             yield "\n#endif"
 
     def _find(self, written: str, file: Path, before: str) -> Path | None:
-        """The header that a directive names."""
+        """The file of the header that a directive names; None if there is none."""
         match = _NAMED.match(written) or _NAMED.match(self._expanded(written, before, str(file)))
         if match is None:
             return None
@@ -114,11 +115,11 @@ class _Inlining:
         return next((path for folder in places if (path := Path(normpath(folder / name))).is_file()), None)
 
     def _expanded(self, written: str, before: str, file: str) -> str:
-        """The name behind a macro, as the text so far defines it."""
+        """The header name that a macro expands to after ``before``."""
         depth = 0
         for match in _DIRECTIVE.finditer(before):
             depth += {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}.get(match[1], 0)
-        # a header that is not there is the preprocessor's to report, where the text includes it
+        # the preprocessor reports a missing header later, where the text includes it
         directives = "\n".join(match.group() for match in _ANY.finditer(before) if not re.match(r"[ \t]*#[ \t]*include\b", match.group()))
         probe = f"{directives}\nportatile_header {written}\n" + "#endif\n" * depth
         header = re.search(r"^portatile_header (.*)$", preprocess(probe, file, self._defines, "opencl"), re.MULTILINE)
@@ -127,6 +128,6 @@ class _Inlining:
 
 @cache
 def _pyopencl() -> tuple[Path, ...]:
-    """The folder of the headers inside the pyopencl package, which is not imported for it."""
+    """The folder of pyopencl's headers, found without importing pyopencl."""
     spec = find_spec("pyopencl")
     return (Path(spec.origin).parent / "cl",) if spec is not None and spec.origin else ()

@@ -1,4 +1,4 @@
-"""The tokens of the preprocessor: C's own rules for numbers and operators, in the types that pcpp's grammar of ``#if`` knows."""
+"""The tokens of the preprocessor: numbers and operators by C's rules, with the types that pcpp's grammar of ``#if`` knows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NUMBER = ("CPP_INTEGER", "CPP_FLOAT")
 
 
 class PreprocessorToken(LexToken):  # type: ignore[misc]
-    """A token whose copy takes a tenth of the time: pcpp copies every token of every expansion."""
+    """A token that copies in a tenth of the time: pcpp copies every token of every expansion."""
 
     def __copy__(self) -> PreprocessorToken:
         copy = object.__new__(PreprocessorToken)
@@ -56,11 +56,11 @@ class Lexer:
         return Lexer()
 
     def input(self, text: str) -> None:
-        """Begin with ``text``."""
+        """Start reading ``text``."""
         self._found = _LEX.finditer(text)
 
     def token(self) -> Any:
-        """The next token, or None behind the last."""
+        """The next token, or None after the last."""
         match = next(self._found, None)
         if match is None:
             return None
@@ -81,7 +81,7 @@ class Lexer:
 
 
 def parted(before: Any, token: Any) -> bool:
-    """Whether two tokens that an expansion put side by side would be read as others without a blank between them."""
+    """Whether two tokens that an expansion places side by side need a blank between them, since they would otherwise be read as others."""
     if before.type in _NUMBER and token.value[0] in "+-.":
         return token.value[0] == "." or before.value[-1] in "eEpP"
     return _joins(before.value[-1] if before.type not in _OPERATOR_TYPES else before.value, token.value[0])

@@ -1,4 +1,4 @@
-"""pcpp with a macro expansion in time linear in the text; pcpp's own takes quadratic time."""
+"""pcpp with macro expansion in linear time; pcpp's own takes time quadratic in the length of the text."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pcpp import Preprocessor
 from portatile.dialect.lexer import Lexer
 
 _NOWHERE: frozenset[str] = frozenset()
-_NO_MACROS = frozenset({"__LINE__", "__COUNTER__"})  # names that are replaced although they are no macros
+_NO_MACROS = frozenset({"__LINE__", "__COUNTER__"})  # names that are replaced although they are not macros
 
 
 class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
-    """The same results as pcpp's. Unread tokens are on a stack, so that an expansion neither moves nor copies the tokens behind it.
+    """Gives the same results as pcpp. Unread tokens are kept on a stack, so that an expansion neither moves nor copies the tokens after it.
 
-    A token knows the macros that it came from (``expanded_from``), which it does not expand again.
+    A token records the macros that it came from (``expanded_from``), which are not expanded in it again.
     """
 
     def __init__(self) -> None:
         super().__init__(Lexer())
 
     def group_lines(self, input: str, abssource: Any) -> Iterator[list[Any]]:
-        """The tokens of each line, its end included; only a newline ends one."""
+        """The tokens of each line, including the newline, which alone ends a line."""
         lexer, line = self.lexer.clone(), []
         lexer.input("\n".join(part.rstrip() for part in f"{input}\n".split("\n")[:-1]) + "\n")
         while token := lexer.token():
@@ -35,7 +35,7 @@ class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
                 line = []
 
     def define(self, tokens: Any) -> None:
-        """``#define NEGATIVE-1`` too, which C takes as if there were a blank."""
+        """Define a macro; also ``#define NEGATIVE-1``, which C reads as if there were a blank before the sign."""
         if not isinstance(tokens, str) and len(tokens) > 1 and tokens[1].type not in self.t_WS and tokens[1].value != "(":
             blank = copy.copy(tokens[1])
             blank.type, blank.value = self.t_SPACE, " "
@@ -43,7 +43,7 @@ class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
         super().define(tokens)
 
     def expand_macros(self, tokens: list[Any], expanding_from: Sequence[str] = ()) -> list[Any]:
-        """Expand every macro in ``tokens``, which is changed and returned."""
+        """Expand every macro in ``tokens``, in place, and return ``tokens``."""
         macros, name_type = self.macros, self.t_ID
         if not any(t.type == name_type and (t.value in macros or t.value in _NO_MACROS) for t in tokens):
             return tokens
@@ -74,7 +74,7 @@ class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
         return tokens
 
     def _expand(self, token: Any, stack: list[Any], done: list[Any], expanding_from: Sequence[str]) -> bool:
-        """Push the expansion of the macro ``token`` on the stack; False where the rest has to stay as it is."""
+        """Push the expansion of the macro ``token`` onto the stack; False if the rest of the tokens must stay as they are."""
         macro, inner = self.macros[token.value], [*expanding_from, token.value]
         if macro.arglist is None:
             self._push(stack, token, self.expand_macros([copy.copy(part) for part in macro.value], inner))
@@ -115,11 +115,11 @@ class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
         return True
 
     def _arguments(self, token: Any, macro: Any, call: list[Any]) -> list[Any] | None:
-        """The arguments of a call as the macro takes them, or None once ``on_error`` was told that they are too few or too many."""
+        """The arguments of a call in the form that the macro needs; None, after a call of ``on_error``, if they are too few or too many."""
         args: list[Any]
         _, args, positions = self.collect_args(call, True)
         count = len(macro.arglist)
-        # A macro of one parameter or none may be called with nothing.
+        # A macro with at most one parameter may be called with nothing.
         if not macro.variadic and (args != [[]] or count > 1) and len(args) != count:
             self.on_error(token.source, token.lineno, f"macro {token.value} takes {count} arguments, not {len(args)}")
             return None

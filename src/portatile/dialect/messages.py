@@ -1,4 +1,4 @@
-"""NVRTC's messages about a translated text in terms of the user's text: its lines, OpenCL C's names, nothing of the prelude."""
+"""Rewrites NVRTC's messages about a translated text in terms of the user's text: its lines, OpenCL C's names, nothing of the prelude."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NAMESPACE = re.compile(r"\boclt?::(?:prog::)?")
 
 
 def readable(log: str) -> str:
-    """The log with every error at a line of the user's text: an error inside the prelude goes to the line that led there.
+    """The log with every error at a line of the user's text: an error inside the prelude is reported at the line that led there.
 
-    Of several errors that one line caused inside the prelude the first is kept. A log without errors comes back as it is.
+    If one line caused several errors inside the prelude, only the first is kept. A log without errors is returned unchanged.
     """
     lines, shown = [], set()
     for group in _groups(log):
@@ -38,7 +38,7 @@ def readable(log: str) -> str:
 
 
 def _groups(log: str) -> Iterator[list[str]]:
-    """Each error or warning with its notes; lines before the first and sums at the end by themselves."""
+    """Each error or warning with its notes; lines before the first one, and totals at the end, on their own."""
     group: list[str] = []
     for line in log.splitlines():
         match = _DIAGNOSTIC.match(line)

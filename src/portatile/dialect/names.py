@@ -1,4 +1,4 @@
-"""The words of OpenCL C that mean something else, or nothing, in CUDA C++."""
+"""The words of OpenCL C that have another meaning, or none, in CUDA C++."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def words(text: str) -> frozenset[str]:
 
 SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8, "double": 8}
 SCALARS = tuple(SIZES)
-WIDTHS = {2: 2, 3: 4, 4: 4, 8: 8, 16: 16}  # three components take the memory of four
+WIDTHS = {2: 2, 3: 4, 4: 4, 8: 8, 16: 16}  # a vector of three components takes the memory of four
 VECTORS = frozenset(f"{scalar}{width}" for scalar in SCALARS for width in WIDTHS)
 NARROW = frozenset(SCALARS) | {f"{scalar}{width}" for scalar in SCALARS for width, stored in WIDTHS.items() if SIZES[scalar] * stored < 16}
 IMAGES = frozenset({"image1d_t", "image1d_array_t", "image1d_buffer_t", "image2d_t", "image2d_array_t", "image3d_t"})
@@ -25,7 +25,7 @@ KERNEL = frozenset({"__kernel", "kernel"})
 # Names before an opening bracket that is not a call.
 NOT_A_CALL = frozenset({"return", "sizeof", "else", "do", "case"})
 
-# Words that are spelt differently; an empty text drops them.
+# Words with another spelling in CUDA C++; an empty text removes the word.
 SPELT = {
     "restrict": "__restrict__",
     "__restrict": "__restrict__",
@@ -57,7 +57,7 @@ CPP_ONLY = words(
     typeid typename using virtual wchar_t xor xor_eq"""
 )
 
-# Combinations of C's own integer words, sorted, with OpenCL C's short names.
+# Combinations of C's integer words, sorted, and OpenCL C's short names for them.
 INTEGERS = {
     ("unsigned",): "uint",
     ("int", "unsigned"): "uint",

@@ -26,7 +26,7 @@ from portatile.records import Entry
 _PRELUDES = Path(__file__).parent / "preludes"
 PRELUDE = "portatile/"
 _HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_common.h")
-# Headers that only texts with a call of such a name in them pay for: a third of the time that NVRTC takes for a short kernel.
+# Headers that are included only if the text calls such a name: all of them take a third of NVRTC's time for a short kernel.
 _OF_CALLS = {
     "cuda_relational.h": re.compile(
         r"is(?:equal|notequal|greater|greaterequal|less|lessequal|lessgreater|ordered|unordered|nan|inf|finite|normal)|signbit|any|all|bitselect"
@@ -38,7 +38,7 @@ _OF_CALLS = {
         r"|m(?:in|ax)mag|(?:native|half)_\w+|degrees|radians|sign|mix|(?:smooth)?step|dot|cross|(?:fast_)?(?:length|distance|normalize)"
     ),
 }
-# Headers that only texts with such a name in them pay for.
+# Headers that are included only if such a name is in the text.
 _ON_DEMAND = {
     "cuda_half.h": re.compile(r"half(?:2|3|4|8|16)?|v(?:load|store)a?_half\w*|(?:convert|as)_half\w*"),
     "cuda_image.h": re.compile(r"image[123]d_(?:array_|buffer_)?t|sampler_t"),
@@ -56,7 +56,7 @@ _NEED = {
     "cuda_half.h": ("cuda_math.h", "cuda_relational.h"),
     "cuda_image.h": ("cuda_math.h", "cuda_relational.h"),
 }
-"""Headers that use what is in others."""
+"""Headers and the others that they use."""
 
 _STANDARD = re.compile(r"-cl-std=CL(\d)\.(\d)")
 _UNCONTRACTED = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b", re.MULTILINE)
@@ -69,7 +69,7 @@ _NOT_HERE = {
 
 @dataclass(frozen=True)
 class Translation:
-    """Self-contained CUDA C++ for NVRTC, its kernels, and options for NVRTC that follow from its pragmas, beside ``nvrtc_options``."""
+    """Self-contained CUDA C++ for NVRTC, its kernels, and the options for NVRTC that its pragmas require beside ``nvrtc_options``."""
 
     text: str
     entries: tuple[Entry, ...]
@@ -85,7 +85,7 @@ def _prelude(headers: tuple[str, ...]) -> str:
 
 
 def _asked(tokens: Tokens) -> tuple[str, ...]:
-    """The headers that a text needs, by the names in it, in their order."""
+    """The headers that a text needs, by the names in it, in the order of inclusion."""
     names = {token.text for token in tokens if token.kind == "name"}
     called = {token.text for place, token in enumerate(tokens) if token.kind == "name" and tokens.text_at(place + 1) == "("}
     asked = {header for header, pattern in _OF_CALLS.items() if any(map(pattern.fullmatch, called))}
@@ -102,7 +102,7 @@ def _refuse(tokens: Tokens, places: Places) -> None:
 
 
 def _preprocessed(text: str, file: str, standards: Mapping[str, str], defines: Mapping[str, str]) -> str:
-    """A text without macros, behind the headers that it needs, in which its own definitions replace nothing."""
+    """The text without macros, after the headers that it needs; the text's own definitions do not affect these headers."""
     before = headers(text)
     if not before:
         return preprocess(text, file, {**standards, **defines})
@@ -116,10 +116,10 @@ def translate(
 ) -> Translation:
     """Translate OpenCL C to CUDA C++.
 
-    The options that NVRTC needs come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only ``-D``, ``-U``,
+    NVRTC's options come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only ``-D``, ``-U``,
     ``-cl-single-precision-constant``, ``-cl-fast-relaxed-math`` and ``-cl-std`` change the text. A ``__local`` argument of a kernel becomes
-    a 32-bit unsigned byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and
-    line, for what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
+    a 32-bit unsigned byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, with file and line,
+    for what is not supported; errors that NVRTC finds have the lines of ``file``.
     """
     standards = [("__OPENCL_C_VERSION__", match[1] + match[2] + "0") for option in options if (match := _STANDARD.fullmatch(option))]
     if "-cl-fast-relaxed-math" in options:
@@ -144,6 +144,6 @@ def translate(
     hoist(tokens)
     accessors = "".join(map(accessor, ambiguous))
     opening = f"namespace ocl {{ namespace prog {{ namespace {{ {accessors}\n#line 1 {quoted(file)}\n"
-    # NVRTC contracts in the whole text or nowhere in it.
+    # NVRTC contracts multiply-adds in the whole text or nowhere.
     fused = ("-fmad=false",) if _UNCONTRACTED.search(plain) else ()
     return Translation(f"{_prelude(_asked(tokens))}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries), fused)

@@ -1,11 +1,11 @@
-"""OpenCL's build options as options of NVRTC."""
+"""OpenCL's build options, translated to options of NVRTC."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# OpenCL C lets float division and square root err by 2.5 and 3 units in the last place, and NVIDIA's compiler for it uses that:
-# without the same freedom kernels would be slower as CUDA. Contraction of a * b + c is on in both.
+# OpenCL C allows errors of 2.5 and 3 units in the last place in division and square root of floats, and NVIDIA's OpenCL compiler uses that:
+# without the same freedom kernels would be slower through CUDA. Contraction of a * b + c is on in both.
 NVRTC_OPTIONS: tuple[str, ...] = (
     "-default-device",
     "-std=c++20",
@@ -20,14 +20,14 @@ _SAME: dict[str, tuple[str, ...]] = {
     "-cl-mad-enable": ("-fmad=true",),
     "-cl-unsafe-math-optimizations": ("-fmad=true",),
     "-cl-fp32-correctly-rounded-divide-sqrt": ("-prec-div=true", "-prec-sqrt=true"),
-    "-cl-opt-disable": ("-G",),  # the only way to have NVRTC optimise nothing, its assembler included
-    "-Werror": (),  # warnings of the translation are none of the user's
+    "-cl-opt-disable": ("-G",),  # the only option that disables all optimisation in NVRTC, including its assembler's
+    "-Werror": (),  # the translation's warnings do not concern the user
     "-g": ("-lineinfo",),
 }
 
 
 def definitions(options: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The macros that ``-D`` defines among build options and ``-U`` does not take back, by name, and the other options."""
+    """The macros that ``-D`` defines and ``-U`` does not remove, by name, and the other build options."""
     macros: dict[str, str] = {}
     others: list[str] = []
     rest = iter(options)
@@ -43,7 +43,8 @@ def definitions(options: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]
 
 
 def nvrtc_options(options: Sequence[str] = ()) -> tuple[str, ...]:
-    """``NVRTC_OPTIONS`` with OpenCL's build options added; NVRTC's own options pass through, and the last of a kind wins.
+    """``NVRTC_OPTIONS`` and OpenCL's build options; NVRTC's own options are passed on, and of several options of a kind the last one
+    counts.
 
     OpenCL's ``-cl-...`` options without a counterpart in NVRTC (such as ``-cl-std``) are dropped.
     """

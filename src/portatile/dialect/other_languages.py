@@ -1,4 +1,4 @@
-"""Words of CUDA C, of C++ and of template engines in a text that should be OpenCL C, and what to write in their place."""
+"""Finds words of CUDA C, C++ and template engines in a text that should be OpenCL C, and says what to write instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portatile.dialect.preprocess import comments_and_strings, preprocess
 from portatile.errors import CompileError
 
 _CUDA = re.compile(r"\b(__global__|__device__|__shared__|__syncthreads)\b|\b(blockIdx|blockDim|threadIdx)\s*\.\s*[xyz]\b")
-_DECLARED = r"(?:\b(?!return\b)[A-Za-z_]\w*[\s*]+|,\s*){}\s*[=;,)\[]"  # a variable of that name, which OpenCL C leaves to its user
+_DECLARED = r"(?:\b(?!return\b)[A-Za-z_]\w*[\s*]+|,\s*){}\s*[=;,)\[]"  # a variable of that name, which is legal in OpenCL C
 _INSTEAD = "is CUDA C; write OpenCL C (__kernel, __global, __local, get_global_id), which portatile runs through CUDA too"
 _OTHERS = (
     (re.compile(r"\$\{\s*\w+\s*\}|\{\{\s*\w+\s*\}\}|\{%-?\s*\w+"), "is for a template engine: fill it in before the text is compiled"),
@@ -24,7 +24,7 @@ _OTHERS = (
 
 
 def cuda_word(text: str, file: str, defines: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A sentence about the first word of CUDA C that OpenCL's preprocessor leaves in the text; empty if there is none."""
+    """A sentence about the first word of CUDA C that is left after OpenCL's preprocessor; empty if there is none."""
     if _CUDA.search(text) is None:
         return ""
     try:
@@ -39,7 +39,7 @@ def cuda_word(text: str, file: str, defines: Mapping[str, str] = MappingProxyTyp
 
 
 def other_language(text: str, file: str, defines: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A sentence about the first word of another language in a text that does not build; empty if there is none."""
+    """A sentence about the first word of another language in a text that does not compile; empty if there is none."""
     if found := cuda_word(text, file, defines):
         return found
     plain = _blanked(text)
@@ -50,7 +50,7 @@ def other_language(text: str, file: str, defines: Mapping[str, str] = MappingPro
 
 
 def _blanked(text: str) -> str:
-    """The text without comments and strings, whose directives of lines keep their files."""
+    """The text without comments and strings, except the file names in its line directives."""
     parts, end = [], 0
     for match in comments_and_strings(text):
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]

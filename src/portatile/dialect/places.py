@@ -1,4 +1,4 @@
-"""Files and lines of a text, as its ``#line`` directives give them."""
+"""Maps the lines of a text to files and lines, by its ``#line`` directives."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _LINE = re.compile(r'^[ \t]*#[ \t]*line[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)"
 
 
 def quoted(name: str) -> str:
-    """A file's name as a string of C."""
+    """A file's name as a C string literal."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class Places:
-    """Maps the lines of a text to files and their lines by its ``#line`` directives."""
+    """The file and line of every line of a text, by its ``#line`` directives."""
 
     def __init__(self, text: str, file: str) -> None:
         self._starts, self._shown = [0], [(file, 0)]
@@ -28,6 +28,6 @@ class Places:
             self._shown.append((file, int(match[1]) - physical - 2))
 
     def at(self, line: int) -> str:
-        """``file:line`` of the line with that number, from 1."""
+        """``file:line`` for a line of the text, counted from 1."""
         file, offset = self._shown[bisect_right(self._starts, line) - 1]
         return f"{file}:{line + offset}"

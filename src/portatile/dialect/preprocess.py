@@ -44,7 +44,7 @@ def comments_and_strings(text: str) -> Iterator[re.Match[str]]:
 
 
 class _Pass(LinearPreprocessor):
-    """pcpp that raises errors, does not open files, and expands macros in ``#pragma unroll``."""
+    """pcpp, except that it raises errors, opens no files, and expands macros in ``#pragma unroll``."""
 
     def __init__(self, places: Places) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class _Pass(LinearPreprocessor):
 
 
 def _without_comments(text: str) -> str:
-    """``text`` with blanks for comments and every line in its place."""
+    """``text`` with comments replaced by blanks, and every line in its place."""
 
     def blank(match: re.Match[str]) -> str:
         comment = match.group()
@@ -90,7 +90,7 @@ def _without_comments(text: str) -> str:
         start = text.rfind("\n", 0, match.start()) + 1
         while start > 1 and text[start - 2] == "\\":
             start = text.rfind("\n", 0, start - 1) + 1
-        newline = "\\\n" if text[start : match.start()].lstrip().startswith("#") else "\n"  # a directive goes on
+        newline = "\\\n" if text[start : match.start()].lstrip().startswith("#") else "\n"  # continue the directive
         return " " + newline * comment.count("\n")
 
     return _COMMENT_OR_STRING.sub(blank, _SPLIT_WORD.sub(r"\1\\\n", text))
@@ -98,7 +98,7 @@ def _without_comments(text: str) -> str:
 
 @cache
 def _seed(backend: str) -> Mapping[str, Any]:
-    """The macros of the back end's header; OpenCL's as on a device of version 1.2 with doubles."""
+    """The macros of the back end's header; for OpenCL as on a device of version 1.2 with doubles."""
     reader = _Pass(Places("", ""))
     path, defines = _SEEDS[backend]
     for name, value in defines.items():
@@ -112,7 +112,7 @@ def _seed(backend: str) -> Mapping[str, Any]:
 
 
 def preprocess(text: str, file: str, defines: Mapping[str, str], backend: str = "cuda") -> str:
-    """``text`` without macros and comments, line for line. Raises CompileError with file and line."""
+    """``text`` with macros expanded and without comments, line for line. Raises CompileError with file and line."""
     reader = _Pass(Places(text, file))
     reader.macros.update(_seed(backend))
     reader.macros.pop("__PCPP__", None)

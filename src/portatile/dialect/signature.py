@@ -21,7 +21,7 @@ _WRITTEN = frozenset({"write_only", "__write_only", "read_write", "__read_write"
 
 @dataclass(frozen=True)
 class Signature:
-    """The signature of the kernel ``name``. ``read_only`` names pointers to const and to constant memory, and images that are read."""
+    """The signature of the kernel ``name``. ``read_only``: pointers to const or to constant memory, and images that are only read."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -32,8 +32,8 @@ class Signature:
 def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({})) -> Signature:
     """The signature of the kernel called ``kernel`` in OpenCL C ``text``, preprocessed with ``defines``.
 
-    Raises UnknownNameError, which lists the kernels, UsageError where there are none, and CompileError with file and line for what cannot
-    be parsed.
+    Raises UnknownNameError, which lists the kernels; UsageError if there are none; and CompileError with file and line for what cannot be
+    parsed.
 
     Examples:
         >>> signature("kernel void f(global const float *x, global float *y) {}", "f").read_only
@@ -55,7 +55,7 @@ def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[
 
 @dataclass(frozen=True)
 class _KernelHead:
-    """The places in a kernel's declaration: its start, its parameters, and its body or semicolon."""
+    """The positions in a kernel's declaration: its start, its parameters, and its body or semicolon."""
 
     start: int
     opening: int
@@ -63,7 +63,7 @@ class _KernelHead:
 
 
 def _heads(tokens: Tokens) -> Iterator[_KernelHead]:
-    """The kernels outside of all brackets."""
+    """The heads of the kernels, which stand outside of all brackets."""
     start, kernel, opening = 0, False, None
     for i in tokens.at_depth(0, len(tokens)):
         token = tokens[i]

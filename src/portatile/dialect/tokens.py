@@ -1,4 +1,4 @@
-"""Tokens of preprocessed C: the source text with its line, and the output text that passes change. Directives count as white space."""
+"""Tokens of preprocessed C: source text with its line, and output text that passes change. Directives count as white space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<
 
 
 class Token:
-    """One token: ``text`` from the source, and ``out``, which is emitted after the white space ``before``."""
+    """One token: ``text`` is its source; ``out`` is its output, which follows the white space ``before``."""
 
     __slots__ = ("before", "kind", "line", "out", "text")
 
@@ -32,7 +32,7 @@ class Token:
 
 
 class UnbalancedError(Exception):
-    """A bracket without its partner, at ``line``."""
+    """A bracket at ``line`` has no partner."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class UnbalancedError(Exception):
 
 
 class Tokens(Sequence[Token]):
-    """A token list with the partner of each bracket. Passes never insert or remove tokens: they change ``Token.out``."""
+    """A list of tokens, with the partner of each bracket. Passes never insert or remove tokens; they change ``Token.out``."""
 
     def __init__(self, text: str) -> None:
         self._list: list[Token] = []
@@ -59,7 +59,7 @@ class Tokens(Sequence[Token]):
         return iter(self._list)
 
     def text_at(self, index: int) -> str:
-        """The source text of the token at ``index``, or nothing outside of the list."""
+        """The source text of the token at ``index``; empty outside of the list."""
         return self._list[index].text if 0 <= index < len(self._list) else ""
 
     def emit(self) -> str:
@@ -67,7 +67,7 @@ class Tokens(Sequence[Token]):
         return "".join(part for token in self._list for part in (token.before, token.out)) + self.tail
 
     def emitted(self, indices: Iterable[int]) -> str:
-        """The output text of some of the tokens, on one line."""
+        """The output text of these tokens, on one line."""
         return " ".join(self._list[i].out for i in indices if self._list[i].out)
 
     def erase(self, first: int, last: int | None = None) -> None:
@@ -76,7 +76,9 @@ class Tokens(Sequence[Token]):
             token.out = ""
 
     def at_depth(self, first: int, end: int) -> Iterator[int]:
-        """Indices from ``first`` to before ``end`` that are outside of brackets; a bracket itself is given, its content skipped."""
+        """The indices from ``first`` up to, not including, ``end`` that are outside of brackets; an opening bracket is included, its
+        content is not.
+        """
         i = first
         while i < end:
             yield i
@@ -84,7 +86,7 @@ class Tokens(Sequence[Token]):
             i += 1
 
     def split(self, first: int, end: int, separator: str = ",") -> list[range]:
-        """The parts of ``first`` to before ``end`` between separators that are outside of brackets; an empty stretch has no parts."""
+        """The parts between separators outside of brackets, from ``first`` up to, not including, ``end``; an empty range has no parts."""
         parts, start = [], first
         for i in self.at_depth(first, end):
             if self._list[i].text == separator:
@@ -93,7 +95,7 @@ class Tokens(Sequence[Token]):
         return [*parts, range(start, end)] if start < end or parts else []
 
     def parameters(self, opening: int) -> list[range]:
-        """The parts between the bracket at ``opening`` and its partner, without the attributes around them."""
+        """The parameters between the bracket at ``opening`` and its partner, without attributes around them."""
         parts = []
         for part in self.split(opening + 1, self.partner[opening]):
             first, end = part.start, part.stop

@@ -1,4 +1,4 @@
-"""Which names a text declares as variables, of those that definitions would replace."""
+"""Finds names that a text declares as variables although macro definitions would replace them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ENDS = frozenset({"=", ";", ",", "[", ")", ":"})
 def first_declared(text: str, file: str, defines: Mapping[str, str], names: Iterable[str]) -> tuple[str, str] | None:
     """The first of the ``names``, all in ``defines``, that the text declares as a variable or member, and its file and line.
 
-    The text is read with each of them defined as a name of its own, so that ``#ifdef`` and ``#undef`` count. None where there is
-    none, or where the text cannot be read so.
+    The text is read with each of them defined as a unique name, so that ``#ifdef`` and ``#undef`` have their effect. None if there is no
+    such name, or if the text cannot be read in this way.
     """
     doubtful = [name for name in names if re.search(rf"(?:\w\s+|\*\s*){name}\b|\b{name}\s*=(?!=)", text)]
     if not doubtful:

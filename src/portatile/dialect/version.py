@@ -1,4 +1,4 @@
-"""The version of the dialect, which enters keys of binaries and results, and the prelude of OpenCL C."""
+"""The version of the dialect, which is part of the keys of binaries and results; and the prelude of OpenCL C."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def without_comments(text: str, suffix: str) -> str:
 
 
 def _of_python(text: str) -> Iterator[str]:
-    """The parts of a Python text that are neither comments nor statements that consist of a string."""
-    at = depth = 0  # of brackets
+    """The parts of a Python text, without comments and statements that consist of a string (docstrings)."""
+    at = depth = 0  # depth: of brackets
     for match in _IN_PYTHON.finditer(text):
         code = text[at : match.start()]
         at = match.end()
@@ -38,7 +38,7 @@ def _of_python(text: str) -> Iterator[str]:
 
 
 def _version() -> str:
-    """A hash of what compiles: a comment that changes makes no binary and no stored result old."""
+    """A hash of the dialect's code: a change of comments invalidates no binary and no stored result."""
     files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".h", ".py"))
     return digest(version("pcpp"), *(without_comments(path.read_text(encoding="utf-8"), path.suffix) for path in files))
 
@@ -52,24 +52,24 @@ _TENSOR = (_HERE / "preludes" / "tensor.h").read_text()
 
 
 def headers(text: str) -> str:
-    """The headers in OpenCL C whose names are in a text: only such texts pay for them."""
+    """The OpenCL C headers that a text uses, by the names in it."""
     return f'#line 1 "portatile/matrix.h"\n{_MATRIX}\n' if _USES_MATRIX.search(text) else ""
 
 
 def spelt(defines: Iterable[tuple[str, str]]) -> str:
-    """Definitions as lines."""
+    """Definitions as ``#define`` lines."""
     return "".join(f"#define {name} {value}\n" for name, value in defines)
 
 
 def is_switch(name: str) -> bool:
-    """Whether a definition is for the prelude itself."""
+    """Whether a definition is meant for the prelude."""
     return name.startswith("PORTATILE_")
 
 
 def opencl(text: str, file: str, defines: Sequence[tuple[str, str]] = ()) -> str:
-    """``text`` as OpenCL C of its own: behind the prelude, the headers whose names are in it, and its definitions.
+    """``text`` as self-contained OpenCL C: after the prelude, the headers that it uses, and its definitions.
 
-    These come behind the headers, in whose functions a parameter called ``x`` or ``w`` would replace something.
+    The definitions follow the headers, because a definition of ``x`` or ``w`` would replace parameters of the headers' functions.
     """
     tensor = f'#line 1 "portatile/tensor.h"\n{_TENSOR}\n' if _USES_TENSOR.search(text) else ""
     switches = spelt(pair for pair in defines if is_switch(pair[0]))

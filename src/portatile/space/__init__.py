@@ -1,4 +1,4 @@
-"""ParameterSpace: parameters with their values and constraints; configurations are listed only as far as they are needed."""
+"""ParameterSpace: parameters with their values, and constraints; configurations are enumerated only as far as they are needed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ParameterSpace:
     ``parameters`` maps a name to its values (int, float, bool or str). A constraint is a callable whose argument names
     are parameters or ``facts``, or an expression over them; it is checked as soon as its last name is bound.
 
-    ``there`` maps a parameter that not every configuration has to the expression that says which ones do, and to the value that stands
-    for it elsewhere: constraints read it, and a search sees it, as one place that the parameter can have. ``later`` are the usual values of
-    parameters that came later, which configurations recorded before do not name; ``canonical`` gives such a configuration as the
-    space names it now. ``effort`` says how long each way of finding legal ones is tried.
+    ``there`` maps a parameter that only some configurations have to the expression that says which ones, and to the value that stands for
+    it in the others: constraints read that value, and a search sees it as one of the parameter's positions. ``later`` gives the usual
+    values of parameters that were added after configurations had been recorded, which do not name them; ``canonical`` converts such a
+    configuration to the space's present names. ``effort`` limits each way of finding legal configurations.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ParameterSpace:
 
     @classmethod
     def from_configs(cls, configs: Sequence[Config]) -> ParameterSpace:
-        """The space that holds exactly ``configs``, as a recorded space does; a name that one of them lacks stands at its first value.
+        """The space of exactly these ``configs``, as of a recorded space; a parameter that a configuration lacks counts as its first value.
 
         Raises SpaceError for no configuration at all.
         """
@@ -81,7 +81,7 @@ class ParameterSpace:
         return space
 
     def restricted(self, parameters: Mapping[str, Sequence[Value]]) -> ParameterSpace:
-        """The subspace in which the same parameters have these values only."""
+        """The subspace in which these parameters have only these values."""
         own = self.constraints[len(self.there) :]
         return ParameterSpace(parameters, own, self.facts, self.later, self.there, self._canonical)
 
@@ -96,25 +96,25 @@ class ParameterSpace:
         return math.prod(len(values) for values in self.parameters.values())
 
     def count(self) -> int:
-        """The number of legal configurations, counted without listing them where constraints tie few parameters together."""
+        """The number of legal configurations, counted without enumeration if constraints tie few parameters together."""
         if self._configs is not None:
             return len(self._configs)
         counting = self._counting(self._effort.states)
         return sum(1 for _ in self) if counting is None else counting.total
 
     def complete(self, config: Config) -> Config:
-        """``config``, perhaps recorded by an earlier version, in the space's present names; unchanged where it has none."""
+        """``config``, which an earlier version may have recorded, in the space's present names; unchanged if that is impossible."""
         try:
             return config if self._canonical is None else self._canonical(config)
         except UsageError:
             return config
 
     def full(self, config: Config) -> dict[str, Value]:
-        """Every parameter in the order of the space: what ``config`` lacks has the value that stands for it."""
+        """Every parameter in the order of the space; one that ``config`` lacks has the value that stands for it."""
         return {name: config[name] if name in config else self.there[name][1] for name in self.parameters}
 
     def named(self, values: Config) -> dict[str, Value]:
-        """The configuration of which ``values`` are in ``full``."""
+        """The configuration for which ``full`` returns ``values``."""
         if not self.there:
             return {name: values[name] for name in self.parameters}
         if self.recorded:
@@ -125,7 +125,7 @@ class ParameterSpace:
         return {name: values[name] for name in self.parameters if name not in conditions or conditions[name].check(bound)}
 
     def violated(self, config: Config) -> str | None:
-        """Why ``config`` is not legal, or None. Raises UnknownNameError for a name that is no parameter."""
+        """The reason why ``config`` is not legal, or None. Raises UnknownNameError for a name that is not a parameter."""
         try:
             config = config if self._canonical is None else self._canonical(config)
         except ArgumentError as error:
@@ -148,8 +148,8 @@ class ParameterSpace:
         return next((f"violates {c.words or c.text}" for c in self.constraints if not c.check(values)), None)
 
     def _keeps_all(self, values: Config) -> bool:
-        """Whether every constraint holds: all expressions are evaluated as one, which takes a twentieth of the time of one by one. False,
-        too, where one cannot be evaluated.
+        """Whether every constraint holds; all expressions are evaluated as one, in a twentieth of the time. False, too, if one of them
+        cannot be evaluated.
         """
         try:
             return self._joint.check(values) and all(c.check(values) for c in self.constraints if c.code is None)
@@ -158,7 +158,7 @@ class ParameterSpace:
 
     @cached_property
     def _joint(self) -> Constraint:
-        """Every constraint that is an expression, as one."""
+        """All constraints that are expressions, as one."""
         texts = dict.fromkeys(f"({c.text})" for c in self.constraints if c.code is not None)
         return Constraint.of(" and ".join(texts) or "True", self.parameters.keys() | self.facts.keys())
 
@@ -178,11 +178,11 @@ class ParameterSpace:
             yield from self._extend(dict(self.facts), self._rules.start, _Walk())
 
     def sample(self, rng: np.random.Generator) -> dict[str, Value]:
-        """One legal configuration; raises SpaceError when there is none.
+        """A random legal configuration; raises SpaceError if there is none.
 
-        The draw is uniform where legal combinations are common or can be counted. Elsewhere one of several random descents through the
-        parameters is chosen, weighted by the number of choices that each had, which favours regions with few dead ends. Where all of
-        them fail, a search in random order backtracks at dead ends, and skips what the bounds of the parameters exclude.
+        The draw is uniform if legal combinations are common or can be counted. Otherwise one of several random descents through the
+        parameters is chosen, weighted by the number of choices that each had, which favours regions with few dead ends. If all descents
+        fail, a search in random order backtracks at dead ends, and skips what the bounds of the parameters exclude.
         """
         if self._configs is not None:
             return dict(self._configs[int(rng.integers(len(self._configs)))])
@@ -207,9 +207,9 @@ class ParameterSpace:
         return drawn
 
     def scatter(self, rng: np.random.Generator, count: int) -> list[dict[str, Value]]:
-        """Some ``count`` legal configurations, repetitions included, for a search that needs many and no exact odds.
+        """About ``count`` legal configurations, possibly repeated, for a search that needs many but no exact probabilities.
 
-        In a space too sparse to draw from and too large to be counted at once, each costs one random descent, and some may be missing.
+        In a space that is too sparse for draws and too large to be counted at once, each is one random descent, and some may be missing.
         """
         if self.recorded or self._drawable or self._counting(self._effort.fewest_states) is not None:
             return [self.sample(rng) for _ in range(count)]
@@ -217,9 +217,9 @@ class ParameterSpace:
         return [config for config, _ in islice(filter(None, descents), count)] or [self.sample(rng)]
 
     def neighbours(self, config: Config, *, adjacent: bool = False) -> list[dict[str, Value]]:
-        """The legal configurations that differ from ``config`` in one parameter; with ``adjacent``, by one place in its values."""
+        """The legal configurations that differ from ``config`` in one parameter; with ``adjacent``, by one position in its values."""
         neighbours = []
-        by_rules = self._configs is None and self.violated(config) is None  # then only rules that read what changed can break
+        by_rules = self._configs is None and self.violated(config) is None  # then only rules that read the changed parameter can fail
         full = self.full(config)
         bound = {**self.facts, **full}
         for name, values in self.parameters.items():
@@ -244,7 +244,7 @@ class ParameterSpace:
 
     @cached_property
     def _often_legal(self) -> bool:
-        """Whether random combinations are legal so often that to draw them costs less than to count."""
+        """Whether random combinations are legal so often that drawing them costs less than counting."""
         return next(islice(self._drawn_legal(), self._effort.common - 1, None), None) is not None
 
     @cached_property
@@ -253,13 +253,13 @@ class ParameterSpace:
         return next(self._drawn_legal(), None) is not None
 
     def _drawn_legal(self) -> Iterator[dict[str, Value]]:
-        """The legal ones of some random combinations, of a generator of their own, so that a seed repeats."""
+        """The legal ones among some random combinations, drawn with a separate generator so that a seed gives the same results."""
         rng = np.random.default_rng(0)
         return filter(self._legal, (self._draw(rng) for _ in range(self._effort.draws)))
 
     def _counting(self, states: int) -> Counting | None:
-        """Counts of the legal completions, or None where that takes more than so many states."""
-        for limit, counting in list(self._counted.items()):  # another search may be counting too
+        """The counts of legal completions, or None if they would take more than ``states`` states."""
+        for limit, counting in list(self._counted.items()):  # another search may be counting at the same time
             if counting is not None or limit >= states:
                 return counting
         try:
@@ -276,7 +276,7 @@ class ParameterSpace:
         return all(constraint.check(values) for constraint in self.constraints)
 
     def _extend(self, values: dict[str, Value], here: Node, walk: _Walk) -> Iterator[dict[str, Value]]:
-        """The legal completions of ``values``, which binds the facts and the parameters before that place."""
+        """The legal completions of ``values``, which binds the facts and the parameters before ``here``."""
         if here.last:
             walk.fruitless = 0
             yield self.named(values)
@@ -292,7 +292,7 @@ class ParameterSpace:
         del values[here.name]
 
     def _descend(self, rng: np.random.Generator) -> tuple[dict[str, Value], float] | None:
-        """Bind one parameter after another at random; the configuration and the logarithm of its choices, or None at a dead end."""
+        """Bind one parameter after another at random; (configuration, logarithm of the number of choices), or None at a dead end."""
         values, here, choices = dict(self.facts), self._rules.start, 0.0
         if here is None:
             return None
@@ -333,7 +333,9 @@ class ParameterSpace:
 
 
 class _Walk:
-    """A walk through partial configurations, in the order of the values or at random; ``fruitless``: how many since the last legal one."""
+    """A walk through partial configurations, in the order of the values or at random; ``fruitless`` counts them
+    since the last legal one.
+    """
 
     def __init__(self, rng: np.random.Generator | None = None) -> None:
         self.rng, self.steps, self.fruitless = rng, Steps(), 0

@@ -1,4 +1,4 @@
-"""Interval arithmetic: bounds of an expression whose names have known bounds."""
+"""Interval arithmetic: bounds of an expression from the bounds of its names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import pairwise, product
 Interval = tuple[float, float]
 _ANY = (-math.inf, math.inf)
 _OPEN, _NO, _YES = (0.0, 1.0), (0.0, 0.0), (1.0, 1.0)
-_MOST = 2.0**53  # from here on floating-point numbers skip whole ones
+_MOST = 2.0**53  # floating-point numbers beyond this skip integers
 
 
 def possible(node: ast.expr, names: Mapping[str, Interval]) -> bool:
-    """Whether the expression may be true; ``names`` are intervals, and a name that is not among them may be anything."""
+    """Whether the expression can be true; ``names`` are intervals, and any other name can have any value."""
     return _truth(_of(node, names)) != _NO
 
 
@@ -47,7 +47,7 @@ def _interval(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
             intervals = [_truth(_of(value, names)) for value in values]
             take = min if isinstance(op, ast.And) else max
             low, high = take(low for low, _ in intervals), take(high for _, high in intervals)
-            return (low, high) if (low, high) in (_NO, _YES) else _ANY  # `and` and `or` give an operand, not a truth
+            return (low, high) if (low, high) in (_NO, _YES) else _ANY  # `and` and `or` return an operand, not a truth value
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_], keywords=[]):
             take = min if name == "min" else max
             intervals = [_of(arg, names) for arg in node.args]
@@ -56,7 +56,7 @@ def _interval(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
 
 
 def _calculated(op: ast.operator, left: Interval, right: Interval) -> Interval:
-    """The bounds by the corners: each operation is monotone in each operand where it is defined."""
+    """The bounds from the corners: each operation is monotone in each operand where it is defined."""
     if _ANY in (left, right):
         return _ANY
     match op:

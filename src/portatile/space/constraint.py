@@ -1,4 +1,4 @@
-"""A constraint of a parameter space: the names it reads, whether it holds, and how early that is decided."""
+"""A constraint of a parameter space: the names that it reads, whether it holds, and how early that is decided."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GLOBALS: dict[str, Any] = {"__builtins__": BUILTINS}
 
 @dataclass(frozen=True)
 class Constraint:
-    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression; ``words``: it in prose."""
+    """A predicate, and the names of parameters and facts that it reads; ``code`` if it is an expression; ``words`` state it in prose."""
 
     reads: tuple[str, ...]
     holds: Predicate
@@ -33,9 +33,11 @@ class Constraint:
 
     @classmethod
     def of(cls, rule: Predicate | str | Constraint, known: Collection[str] = ()) -> Constraint:
-        """A constraint from a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is.
+        """A constraint from a callable, whose arguments name what it reads, or from a Python expression; a constraint is returned
+        unchanged.
 
-        A name in ``known`` is that of a value, even where a function has it too. Raises SpaceError for text that is no expression.
+        A name in ``known`` means that value even if a builtin function has the same name. Raises SpaceError for text that is not an
+        expression.
         """
         if isinstance(rule, Constraint):
             return rule

@@ -1,4 +1,4 @@
-"""Counts of legal completions of partial configurations, by which a space is counted and sampled without listing it."""
+"""Counts of legal completions of partial configurations, by which a space is counted and sampled without enumeration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portatile.records import Value
 from portatile.space.deadline import Steps
 from portatile.space.rules import Node, Rules
 
-_TRIES = 8  # values of parameters that may be examined for each allowed state
+_TRIES = 8  # values that may be examined for each allowed state
 
 
 class TooManyStatesError(Exception):
@@ -20,10 +20,10 @@ class TooManyStatesError(Exception):
 class Counting:
     """The numbers of legal completions of partial configurations, in the order of the parameters.
 
-    Partial configurations have equally many completions if the same constraints are open and these calculate the same from the values
-    that are bound: one count serves them all. ``total`` is the count of the space. Raises TooManyStatesError beyond ``states`` counts.
-    After ``fruitless`` counts in a row without a legal configuration, bounds on the parameters tell of each partial one whether it can
-    become legal at all.
+    Partial configurations have the same number of completions if the same constraints are open and compute the same from the bound values:
+    one count serves them all. ``total`` is the count of the space. Raises TooManyStatesError beyond ``states`` counts. After ``fruitless``
+    counts in a row without a legal configuration, bounds on the parameters decide for each partial configuration whether it can become
+    legal at all.
     """
 
     def __init__(self, rules: Rules, states: int, fruitless: int) -> None:
@@ -41,7 +41,7 @@ class Counting:
         return {name: values[name] for name in self._rules.names}
 
     def listed(self) -> Iterator[dict[str, Value]]:
-        """Every legal configuration, in the order of the values; no partial one is looked at that has no completion."""
+        """Every legal configuration, in the order of the values; partial ones without a completion are never visited."""
         if self._rules.start is not None and self.total:
             yield from self._listed(dict(self._rules.facts), self._rules.start)
 
@@ -71,7 +71,7 @@ class Counting:
         return count
 
     def _ways(self, values: dict[str, Value], node: Node) -> Iterator[tuple[Value, Node, int]]:
-        """The values of the next parameter, the node after each, and its completions where there are any."""
+        """The values of the next parameter, with the node after each and its completions, if there are any."""
         for value in node.candidates:
             self._steps.step()
             values[node.name] = value

@@ -1,4 +1,4 @@
-"""A deadline for finding legal configurations, so that a search with a budget does not wait longer for its first one."""
+"""A deadline for finding legal configurations, so that a search with a budget does not exceed it before its first one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _EVERY = 1024  # steps between two looks at the clock
 
 
 class OverdueError(SpaceError):
-    """The deadline of a search passed while it was looking for a legal configuration."""
+    """The deadline of a search passed while it searched for a legal configuration."""
 
 
 @contextmanager
 def within(until: float | None) -> Iterator[None]:
-    """A context in which spaces look for legal configurations until ``until`` (``time.monotonic``), and then raise OverdueError."""
+    """A context in which spaces search for legal configurations until ``until`` (``time.monotonic``), and then raise OverdueError."""
     token = _UNTIL.set(until)
     try:
         yield
@@ -34,7 +34,7 @@ class Steps:
         self.taken = 0
 
     def step(self) -> None:
-        """Count one more step; raises OverdueError where the time is over."""
+        """Count one more step; raises OverdueError after the deadline."""
         self.taken += 1
         if self.taken % _EVERY == 0 and (until := _UNTIL.get()) is not None and time.monotonic() > until:
             raise OverdueError(

@@ -1,4 +1,4 @@
-"""Limits of each way to find configurations: random draws, counting, and descent."""
+"""Limits for each way of finding configurations: random draws, counting, and descent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial evaluation: expressions of which some names are not bound yet, compiled to functions that say true, false or open.
+"""Partial evaluation: expressions with unbound names, compiled to functions that return true, false or open.
 
 ``FORM != 'cpu' or TBR == 1`` is true as soon as FORM is 'gpu', and open while it is 'cpu'. A function is made for the names that are bound:
 counting legal configurations calls it a million times.
@@ -16,24 +16,25 @@ from typing import Any
 from portatile.records import Value
 
 PartialEvaluator = Callable[[Mapping[str, Value]], Any]
-"""Gives an expression's value for the names that are bound, or OPEN."""
+"""Returns an expression's value for the bound names, or OPEN."""
 
 OPEN = object()
-"""The result while the expression depends on names that are not bound."""
+"""The result if the expression depends on unbound names."""
 
 BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
 BUILTINS |= {"True": True, "False": False, "all": all, "any": any, "ceil": math.ceil, "floor": math.floor, "list": list, "range": range}
 
 _OPEN, _VALUES = "_portatile_open", "_portatile_values"  # names of the constant above and of the argument
 _SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
-_PARTIAL = (ast.keyword, ast.Starred, ast.JoinedStr)  # whose operands are no expressions of their own
+_PARTIAL = (ast.keyword, ast.Starred, ast.JoinedStr)  # nodes whose operands are not evaluated as expressions on their own
 
 
 @lru_cache(maxsize=16384)  # every problem has a space of its own, of the same expressions
 def partial_evaluator(expression: str, names: frozenset[str], unbound: frozenset[str]) -> PartialEvaluator | None:
-    """A function of a mapping that binds ``names`` except ``unbound``. None for an expression with names of its own, or named arguments.
+    """A function of a mapping that binds ``names`` except ``unbound``. None for an expression that binds names itself, or has keyword
+    arguments.
 
-    Operands are taken from left to right, as Python does: the result is open where Python would raise NameError.
+    Operands are evaluated from left to right, as in Python: the result is open where Python would raise NameError.
     """
     tree = ast.parse(expression.strip(), mode="eval").body
     if any(isinstance(node, (*_SCOPED, *_PARTIAL)) for node in ast.walk(tree)):
@@ -46,14 +47,14 @@ def partial_evaluator(expression: str, names: frozenset[str], unbound: frozenset
 
 
 class _Open(ast.NodeTransformer):
-    """A transformer of expressions: names become look-ups, and an expression is open where an operand that decides it is open."""
+    """A transformer of expressions: names become look-ups, and an expression is open if an operand that decides it is open."""
 
     def __init__(self, names: frozenset[str], unbound: frozenset[str]) -> None:
         self._names, self._unbound = names, unbound
         self._temporaries = 0
 
     def visit(self, node: ast.AST) -> Any:
-        """The expression that takes the place of ``node``."""
+        """The expression that replaces ``node``."""
         if isinstance(node, ast.Name):
             return self._name(node)
         if not isinstance(node, ast.expr):
@@ -72,11 +73,11 @@ class _Open(ast.NodeTransformer):
 
     def _name(self, node: ast.Name) -> ast.expr:
         if node.id not in self._names:
-            return node  # of a function
+            return node  # the name of a function
         return _open() if node.id in self._unbound else ast.Subscript(ast.Name(_VALUES, ast.Load()), ast.Constant(node.id), ast.Load())
 
     def _whole(self, node: ast.expr) -> ast.expr:
-        """A node that needs all of its operands."""
+        """Replace a node that needs all of its operands."""
         places: list[tuple[str, int | None]] = []
         operands: list[ast.expr] = []
         for field, value in ast.iter_fields(node):
@@ -98,7 +99,7 @@ class _Open(ast.NodeTransformer):
         return self._unless_open(operands, filled)
 
     def _unless_open(self, operands: list[ast.expr], whole: Callable[[list[ast.expr]], ast.expr]) -> ast.expr:
-        """``whole`` of the operands where none of them is open, else open."""
+        """``whole`` of the operands if none of them is open, otherwise open."""
         if any(map(_is_open, operands)):
             return _open()
         tests: list[ast.expr] = []
@@ -114,7 +115,7 @@ class _Open(ast.NodeTransformer):
         return _marked(ast.IfExp(tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests), _open(), result))
 
     def _chain(self, op: ast.boolop, values: list[ast.expr]) -> ast.expr:
-        """``and`` and ``or``: what follows the first operand that is open is not looked at."""
+        """``and`` and ``or``: nothing after the first open operand is evaluated."""
         first = next((place for place, value in enumerate(values) if _may_be_open(value)), None)
         if first is None:
             return ast.BoolOp(op, values)
@@ -126,7 +127,7 @@ class _Open(ast.NodeTransformer):
         return _marked(ast.BoolOp(op, [*values[:first], rest])) if first else rest
 
     def _kept(self, operand: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """A test whether ``operand`` is open, which keeps its value, and what reads the value."""
+        """A test whether ``operand`` is open, which stores its value, and an expression that reads the value."""
         self._temporaries += 1
         name = f"_portatile_{self._temporaries}"
         test = ast.Compare(ast.NamedExpr(ast.Name(name, ast.Store()), operand), [ast.Is()], [_open()])
@@ -138,7 +139,7 @@ def _open() -> ast.expr:
 
 
 def _marked(node: ast.expr) -> ast.expr:
-    """The node, known from now on as one whose value may be open."""
+    """The node, marked as one whose value may be open."""
     node.may_be_open = True  # type: ignore[attr-defined]
     return node
 

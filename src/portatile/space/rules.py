@@ -1,4 +1,4 @@
-"""The constraints of a space, decided one after another as its parameters are bound in order."""
+"""The constraints of a space, decided one by one as its parameters are bound in order."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from portatile.space.constraint import Constraint
 from portatile.space.partial_evaluation import BUILTINS, OPEN, PartialEvaluator
 from portatile.space.subexpressions import Reader, parts, reader
 
-_TRACES_CHECKED = 16  # random combinations on which a callable and the expression that was made of it must agree
-_FIRST_CHECKS, _WORTH = 60, 0.2  # after so many checks of partial configurations this share of them must have found something
+_TRACES_CHECKED = 16  # random combinations on which a callable and the expression traced from it must agree
+_FIRST_CHECKS, _WORTH = 60, 0.2  # after so many checks of partial configurations, this share of them must have been successful
 _WORTH_COMPILING = 50  # uses of a node after which its constraints are compiled for the names that are bound there
 
 
 class Node:
     """A node of the decision diagram: the first ``depth`` parameters are bound, and the constraints in the bit set ``pending`` are open.
 
-    Partial configurations with the same open constraints share a node. ``settle`` gives the node that binding the next parameter,
-    ``name``, leads to. ``read`` gives what the open constraints depend on of the values that are bound, and ``known`` the number of legal
-    completions for what it gave.
+    Partial configurations with the same open constraints share a node. ``settle`` returns the node to which binding the next parameter,
+    ``name``, leads. ``read`` returns what the open constraints depend on among the bound values, and ``known`` the number of legal
+    completions for each such result.
     """
 
     def __init__(self, rules: Rules, depth: int, pending: int) -> None:
@@ -42,11 +42,11 @@ class Node:
 
     @cached_property
     def read(self) -> Reader:
-        """A function of the values that are bound."""
+        """A function of the bound values."""
         return self._rules.reader(self.depth, self.pending)
 
     def settle(self, values: dict[str, Value]) -> Node | None:
-        """The node after this one, now that ``name`` is bound; None where a constraint is violated.
+        """The node after this one, once ``name`` is bound; None if a constraint is violated.
 
         The results for the first parameter are remembered: it settles much in a space of several forms.
         """
@@ -72,7 +72,7 @@ class Node:
                         return None
                     settled |= bit
                 bit <<= 1
-        except Exception:  # check says what it means
+        except Exception:  # check decides what the exception means
             truths = [rule.settle(values) for _, rule in self._turns]
             if not all(truths):
                 return None
@@ -85,7 +85,7 @@ class Node:
 
 
 class Rules:
-    """Parameters in the order in which they are bound, facts, and the constraints over both; a bit for each constraint."""
+    """Parameters in the order of binding, facts, and the constraints over both, each with a bit."""
 
     def __init__(self, parameters: Mapping[str, tuple[Value, ...]], facts: Mapping[str, Value], constraints: Sequence[Constraint]) -> None:
         self.parameters, self.facts, self.constraints = parameters, facts, constraints
@@ -113,11 +113,11 @@ class Rules:
         return self._nodes[depth, pending]
 
     def turns(self, depth: int, pending: int) -> tuple[tuple[int, Constraint], ...]:
-        """The ``pending`` constraints that may settle when the parameter of that depth is bound, with their bits."""
+        """The ``pending`` constraints that may be decided when the parameter at ``depth`` is bound, with their bits."""
         return tuple((bit, rule) for bit, rule in self._bits[self.names[depth]] if pending & bit)
 
     def reader(self, depth: int, pending: int) -> Reader:
-        """A function that reads the values of parameters before ``depth`` on which the ``pending`` constraints depend."""
+        """A function that reads the values of the parameters before ``depth`` on which the ``pending`` constraints depend."""
         bound = set(self.names[:depth])
         open_now = [number for number in range(len(self.constraints)) if pending >> number & 1]
         expressions: dict[str, None] = {}
@@ -151,7 +151,7 @@ class Rules:
 
     @cached_property
     def _bits(self) -> dict[str, tuple[tuple[int, Constraint], ...]]:
-        """The constraints that may settle when a parameter is bound, in the order of the parameters, each with its bit."""
+        """The constraints that may be decided when a parameter is bound, in the order of the parameters, each with its bit."""
         order = {name: node for node, name in enumerate(self.names)}
         rules = [(1 << node, rule, rule.turns(order)) for node, rule in enumerate(self.constraints)]
         return {name: tuple((bit, rule) for bit, rule, turns in rules if name in turns) for name in self.names}
@@ -161,7 +161,9 @@ class Rules:
         return {node: rule.tree if self._agrees(rule) else None for node, rule in enumerate(self.constraints)}
 
     def _agrees(self, rule: Constraint) -> bool:
-        """Whether the expression made from a callable agrees with it on random combinations: one that tests types may branch otherwise."""
+        """Whether the expression traced from a callable agrees with it on random combinations; a callable that tests types may behave
+        otherwise.
+        """
         if rule.code is not None or rule.tree is None:
             return True
         rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The subexpressions of a constraint that are settled when some of its names are bound: the rest depends on their values only.
+"""The subexpressions of a constraint that are determined when some of its names are bound: the rest depends only on their values.
 
 Of ``a + b + c == 9`` with a and b bound only a + b counts: partial configurations that agree in it have the same completions.
 """
@@ -15,7 +15,7 @@ from portatile.records import Value
 from portatile.space.partial_evaluation import partial_evaluator
 
 _WHOLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
-_KEPT, _BINDS = "_portatile_names", "_portatile_binds"  # what is known of a node, on the node
+_KEPT, _BINDS = "_portatile_names", "_portatile_binds"  # attributes that cache what is known of a node on the node
 _SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
 
 Reader = Callable[[dict[str, Value]], Any]
@@ -23,7 +23,7 @@ Reader = Callable[[dict[str, Value]], Any]
 
 @lru_cache(maxsize=32768)  # every problem has a space of its own, of the same expressions
 def parts(tree: ast.expr | None, reads: tuple[str, ...], bound: frozenset[str], integers: frozenset[str]) -> tuple[str, ...]:
-    """Expressions over ``bound`` names on which the value of ``tree`` depends; ``integers`` are the names whose values are integers.
+    """The expressions over ``bound`` names on which ``tree`` depends; ``integers`` are the names with integer values.
 
     Without a tree, or with one that binds names of its own, they are the bound names themselves.
     """
@@ -34,7 +34,7 @@ def parts(tree: ast.expr | None, reads: tuple[str, ...], bound: frozenset[str], 
 
 
 def reader(expressions: Collection[str], names: Collection[str]) -> Reader:
-    """A function that reads ``expressions`` of bound values as something hashable; ``names`` where an expression cannot be computed."""
+    """A function that evaluates ``expressions`` of bound values to something hashable; it returns ``names`` if one cannot be computed."""
     plain = itemgetter(*names) if names else _nothing
     if all(expression.isidentifier() for expression in expressions):
         return plain
@@ -46,7 +46,7 @@ def reader(expressions: Collection[str], names: Collection[str]) -> Reader:
         try:
             value = calculate(values)
             hash(value)
-        except Exception:  # a division by zero that the whole constraint would not come to, a list
+        except Exception:  # a division by zero that the whole constraint would not reach, or a list
             return "names", plain(values)
         return value
 
@@ -54,12 +54,12 @@ def reader(expressions: Collection[str], names: Collection[str]) -> Reader:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """The names in an expression, those of functions with them."""
+    """The names in an expression, including those of functions."""
     return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
 
 
 def terms(node: ast.expr, kind: type[ast.operator], inverse: type[ast.operator] | None) -> list[tuple[bool, ast.expr]]:
-    """The operands of a chain of one operator, each with whether it is inverted (subtracted)."""
+    """The operands of a chain of one operator, and for each whether it is inverted (subtracted)."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (kind, inverse) if inverse else kind):
         right = terms(node.right, kind, inverse)
         negated = inverse is not None and isinstance(node.op, inverse)
@@ -94,13 +94,13 @@ def _joined(chain: list[tuple[bool, ast.expr]], product: bool) -> ast.expr:
 
 
 def _free(node: ast.expr) -> frozenset[str]:
-    """The names that an expression reads, functions apart."""
+    """The names that an expression reads, without functions."""
     names, called = _named(node)
     return names - called
 
 
 def _scoped(tree: ast.expr) -> bool:
-    """Whether an expression binds names of its own."""
+    """Whether an expression binds names itself."""
     scoped: bool | None = getattr(tree, _BINDS, None)
     if scoped is None:
         scoped = any(isinstance(node, _SCOPED) for node in ast.walk(tree))
@@ -109,7 +109,7 @@ def _scoped(tree: ast.expr) -> bool:
 
 
 def _named(node: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
-    """The names in an expression, and those of functions that it calls; kept on its nodes, which many spaces share."""
+    """The names in an expression, and those of the functions that it calls; cached on its nodes, which many spaces share."""
     names_and_calls: tuple[frozenset[str], frozenset[str]] | None = getattr(node, _KEPT, None)
     if names_and_calls is None:
         parts_of = [_named(child) for child in ast.iter_child_nodes(node)]
@@ -121,7 +121,7 @@ def _named(node: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _is_integral(node: ast.expr, integers: Collection[str]) -> bool:
-    """Whether an expression calculates with integers only, whose order does not matter."""
+    """Whether an expression computes with integers only, so that the order of operations does not matter."""
     for part in ast.walk(node):
         if not isinstance(part, _WHOLE) or (isinstance(part, ast.Name) and part.id not in integers):
             return False

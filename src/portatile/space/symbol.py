@@ -1,4 +1,4 @@
-"""A callable constraint as an expression: it is called once with symbols in place of values."""
+"""Traces a callable constraint to an expression, by one call with symbols in place of values."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 
 def traced(rule: Callable[..., Any], names: Iterable[str]) -> ast.expr | None:
-    """The expression that ``rule`` returns, or None where it does more than calculate (branches, calls, look-ups)."""
+    """The expression that ``rule`` returns, or None if it does more than calculate (branches, calls, look-ups)."""
     try:
         symbolic = rule(**{name: Symbol(ast.Name(name, ast.Load())) for name in names})
-    except Exception:  # whatever it does with a symbol: then it is only called with values
+    except Exception:  # it does something else with a symbol, so it is only called with values
         return None
     return symbolic.node if isinstance(symbolic, Symbol) else None
 
 
 class Symbol:
-    """A value that is not known yet. Arithmetic and comparisons with it give symbols; anything else raises TypeError."""
+    """A value that is not yet known. Arithmetic and comparisons with it return symbols; anything else raises TypeError."""
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -6,20 +6,20 @@ A strategy is a generator function called ``search`` in ``strategies/<name>.py``
 
     def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search: ...
 
-It **yields requests**: a list of configurations of ``space``, the most wanted first. A list replaces the one before it; what the
-caller has begun is not taken back. The caller takes as many from the front as it can evaluate at once. So a strategy that requests
-several keeps several devices busy, and one that requests a single configuration is evaluated one by one.
+It **yields requests**: a list of configurations of ``space``, the most wanted first. Each list replaces the one before, but evaluations
+that the caller has begun are not cancelled. The caller takes as many from the front as it can evaluate at once. So a strategy that requests
+several configurations keeps several devices busy, and one that requests a single one has it evaluated alone.
 
-It **is sent what has finished since**, in any order, perhaps nothing: objects with ``config`` and ``median``, as a Trial has. The
+It **is sent what has finished since then**, in any order, perhaps nothing: objects with ``config`` and ``median``, as a Trial has. The
 median is in seconds or another measure to minimise, which may be negative; it is infinite for a configuration that failed. Every
 configuration comes back once. A request that is being evaluated may be repeated; one that has come back must not be.
 
 It **ends** by returning, or by requesting nothing while nothing is being evaluated.
 
-``start`` are legal configurations to try first, in this order: the default, and what was good on a similar problem or device. All
+``start`` are legal configurations to try first, in this order: the default, and those that were good on a similar problem or device. All
 randomness comes from ``rng``. Options of a strategy are keyword-only parameters of ``search``, numbers with defaults. The generator
 knows no clock, budget, cache or device: recorded, distributed and live evaluation are three callers of the same generator.
-``evaluate`` is the simplest. ``with_suggestions`` tries what others found beside a strategy's requests.
+``evaluate`` is the simplest driver. ``with_suggestions`` tries what others found beside a strategy's requests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Finished(Protocol):
         """Seconds per run, or another measure to minimise; infinite for a failure."""
 
 
-_TRIED = 2  # suggestions that are tried in any case
+_TRIED = 2  # suggestions that are always tried
 
 Search = Generator[Sequence[Config], Sequence[Finished], None]
 Strategy = Callable[[ParameterSpace, np.random.Generator, Sequence[Config]], Search]
@@ -64,7 +64,7 @@ def names() -> list[str]:
 
 
 def check(name: str) -> None:
-    """Raise UnknownNameError, which lists the known names, where no strategy has this one."""
+    """Raise UnknownNameError, which lists the known names, if there is no strategy called ``name``."""
     if name not in names():
         raise UnknownNameError("strategy", name, names())
 
@@ -72,7 +72,7 @@ def check(name: str) -> None:
 def get(name: str, options: Mapping[str, float] = MappingProxyType({})) -> Strategy:
     """The strategy called ``name``, with ``options`` in place of its defaults.
 
-    Raises UnknownNameError, which lists the known names, of strategies or of options, and ArgumentError for a value that does not do.
+    Raises UnknownNameError for an unknown strategy or option, and lists the known ones; ArgumentError for an option's invalid value.
     """
     check(name)
     strategy: Strategy = importlib.import_module(f"{__name__}.{name}").search
@@ -113,11 +113,11 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
 
 
 def with_suggestions(search: Search, suggested: Sequence[Config]) -> Search:
-    """Serve a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
+    """Drive a search whose first requests alternate with configurations that others suggest, the most promising first; all are legal.
 
-    Two are tried; each later one only while a suggestion is the fastest of all evaluated configurations. The search is sent the result
-    of a suggestion only if it requests that configuration itself. Otherwise a model would look for the best near the suggestions, which
-    lie close together. So unsuitable suggestions cost their own evaluations and nothing more.
+    Two suggestions are tried, and each later one only while a suggestion is the fastest of all evaluated configurations. The search is sent
+    the result of a suggestion only if it requests that configuration itself; otherwise a model would search for the best near the
+    suggestions, which lie close together. So unsuitable suggestions cost their own evaluations and nothing more.
     """
     waiting, own_turn, unreported = {canonical(config): config for config in suggested}, False, dict[str, Finished]()
     names, best, leads = frozenset(waiting), math.inf, False

@@ -1,4 +1,4 @@
-"""A space as a search sees it: configurations as tuples of positions and as points with coordinates, and how to draw more of them."""
+"""A space as a search sees it: configurations as tuples of positions and as points with coordinates, and ways to draw more of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portatile.space import ParameterSpace
 Code = tuple[int, ...]  # for each parameter, the position of its value
 Array = NDArray[np.float64]
 
-LISTED = 20_000  # combinations up to which a space is listed rather than sampled
+LISTED = 20_000  # combinations up to which a space is enumerated rather than sampled
 
 
 class Encoding:
@@ -37,7 +37,7 @@ class Encoding:
         self._tables = [(column, table) for column, table in enumerate(tables) if table.shape[1]]
 
     def code(self, config: Config) -> Code:
-        """The positions of the values of ``config``, and of what stands for those that it lacks."""
+        """The positions of the values of ``config``, or of the values that stand for those it lacks."""
         values = self.space.full(config).values()
         try:
             return tuple([places[type(value), value] for places, value in zip(self._places, values, strict=True)])
@@ -49,14 +49,14 @@ class Encoding:
         return self.space.named({name: values[place] for name, values, place in zip(self.names, self.values, code, strict=True)})
 
     def points(self, codes: Sequence[Code] | NDArray[np.int64]) -> Array:
-        """Coordinates, [codes, dimensions]."""
+        """The coordinates, [codes, dimensions]."""
         positions = np.asarray(codes, dtype=np.int64).reshape(len(codes), len(self.names))
         blocks = [table[positions[:, column]] for column, table in self._tables]
         return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(codes), 0))
 
 
 class SearchDomain:
-    """The configurations in which a search looks: all of them where the space can be listed, else random draws and neighbours.
+    """The configurations that a search considers: all of them if the space can be enumerated, otherwise random draws and neighbours.
 
     ``listed`` holds the codes of all legal configurations, [count, parameters], or is None.
     """
@@ -73,7 +73,9 @@ class SearchDomain:
         self._around: dict[Code, list[Code]] = {}
 
     def draw(self, count: int, known: Collection[Code] = ()) -> list[Code]:
-        """Up to ``count`` different random codes that are not ``known``; for an unlisted space perhaps none although some are left."""
+        """Up to ``count`` different random codes that are not ``known``; for a space that is not listed perhaps none although some are
+        left.
+        """
         if self.listed is not None:
             order = self.rng.permutation(len(self.listed))[: count + len(known)]
             fresh = (code for code in map(tuple, self.listed[order].tolist()) if code not in known)
@@ -92,19 +94,19 @@ class SearchDomain:
         return self._around[code]
 
     def legal(self, code: Code) -> bool:
-        """Whether the space has this configuration."""
+        """Whether the code is a legal configuration of the space."""
         if self._legal is not None:
             return code in self._legal
         config = self.encoding.config(code)
         return config in self.space and self.encoding.code(config) == code
 
     def fresh(self, count: int, known: Collection[Code]) -> list[Code]:
-        """Like ``draw``, but certain to find what is left: where draws find nothing new, the space is listed."""
+        """Like ``draw``, but certain to find what is left: if draws find nothing new, the space is enumerated."""
         drawn = self.draw(count, known)
         return drawn or list(islice(self.rest(known), count))
 
     def rest(self, known: Collection[Code]) -> Iterable[Code]:
-        """Every legal code that is not ``known``, listed lazily."""
+        """Every legal code that is not ``known``, enumerated lazily."""
         return (code for code in map(self.encoding.code, self.space) if code not in known)
 
     def spread(self, count: int, known: Collection[Code] = ()) -> list[Code]:

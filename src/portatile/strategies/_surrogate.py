@@ -15,19 +15,18 @@ from portatile.strategies._threads import one_thread
 
 Array = NDArray[np.float64]
 
-# Before data: weights (squared inverse lengths) of 1, that is correlation exp(-1/2) across the whole of a coordinate, and noise of
-# a tenth of the signal, each known to a factor of e^1.5. Wide enough to be overruled by a dozen measurements.
+# The prior: weights (squared inverse lengths) of 1, which is a correlation of exp(-1/2) across a whole coordinate, and noise of a tenth of
+# the signal, each known to a factor of e^1.5. A dozen measurements overrule it.
 _LOG_WEIGHT, _LOG_NOISE, _SPREAD = 0.0, math.log(1e-2), 1.5
-_REACH = 6.0  # how far, in logarithms, the fit may go from there
+_REACH = 6.0  # the largest distance of the fit from the prior, in logarithms
 _JITTER = 1e-8
 
 
 class Surrogate:
     """A Gaussian process that is refitted from time to time and extended by single observations in between.
 
-    ``condition`` chooses the observations and the candidates; ``extend`` adds one observation in
-    O(observations x candidates); ``widen`` adds candidates. ``predict`` takes the values observed, so these may be
-    rescaled at any time.
+    ``condition`` sets the observations and the candidates; ``extend`` adds one observation in O(observations x candidates); ``widen`` adds
+    candidates. ``predict`` takes the observed values, so these may be rescaled at any time.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -53,7 +52,7 @@ class Surrogate:
 
     @one_thread()
     def condition(self, points: Array, candidates: Array) -> None:
-        """Take these observed points, [n, dimensions], and predict for ``candidates``, [m, dimensions]."""
+        """Use these observed points, [n, dimensions], and predict for ``candidates``, [m, dimensions]."""
         gram = self._kernel(points, points)
         gram[np.diag_indices(len(points))] += self._noise
         self._inverse = np.linalg.inv(np.linalg.cholesky(gram))
@@ -78,7 +77,7 @@ class Surrogate:
 
     @one_thread()
     def widen(self, candidates: Array) -> None:
-        """Predict for these candidates too."""
+        """Predict for these candidates, too."""
         cross = self._inverse @ self._kernel(self._points, candidates)
         self._candidates = np.vstack([self._candidates, candidates])
         self._cross = np.hstack([self._cross, cross])
@@ -91,7 +90,7 @@ class Surrogate:
         return _times(whitened, self._cross), np.sqrt(np.maximum(self._variance, _JITTER) * scale)
 
     def prior_correlation(self, candidate: int) -> Array:
-        """The prior correlation of one candidate with each."""
+        """The prior correlation of one candidate with every candidate."""
         return self._correlation(self._candidates[candidate], self._candidates)
 
     def _correlation(self, point: Array, points: Array) -> Array:

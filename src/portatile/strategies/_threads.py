@@ -10,7 +10,7 @@ from importlib import import_module
 
 Names = tuple[tuple[str, str], ...]
 
-# How to ask for the number of threads and how to set it: OpenBLAS as NumPy's wheels and as distributions have it, and MKL.
+# The functions that get and set the number of threads: of OpenBLAS in NumPy's wheels and in distributions, and of MKL.
 CONTROLS: Names = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
     ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
@@ -22,7 +22,7 @@ CONTROLS: Names = (
 
 @contextmanager
 def one_thread(names: Names = CONTROLS) -> Iterator[None]:
-    """Limit NumPy's BLAS to the caller's thread; does nothing where that BLAS has no such switch."""
+    """Limit NumPy's BLAS to the caller's thread; no effect if that BLAS has no such control."""
     available = controls(names)
     if available is None:
         yield
@@ -41,7 +41,7 @@ def controls(names: Names = CONTROLS) -> tuple[Callable[[], int], Callable[[int]
     """Functions that get and set the number of threads of NumPy's BLAS, found in the libraries that NumPy is linked with."""
     try:
         library = ctypes.CDLL(import_module("numpy.linalg._umath_linalg").__file__)
-    except (ImportError, AttributeError, TypeError, OSError):  # another NumPy than is known
+    except (ImportError, AttributeError, TypeError, OSError):  # an unknown build of NumPy
         return None
     for ask, tell in names:
         if hasattr(library, ask) and hasattr(library, tell):

@@ -1,4 +1,4 @@
-"""Simulated annealing: a walk over neighbours that takes a slower one with a probability that falls as the walk cools.
+"""Simulated annealing: a walk over neighbours that accepts a slower one with a probability that falls as the walk cools.
 
 S. Kirkpatrick, C. D. Gelatt and M. P. Vecchi, "Optimization by Simulated Annealing", Science 220 (1983). The energy is the
 logarithm of the time, so that the acceptance depends on ratios, not on the length of the problem.
@@ -21,7 +21,7 @@ OPENING = 10  # random configurations; the walk starts at the best
 BATCH = 8  # neighbours requested at a time
 HOT, COLD = 0.2, 0.01  # temperatures: a configuration e^0.2, e^0.01 times slower is accepted with probability 1/e
 COOLING = 0.9  # at each step
-PATIENCE = 20  # steps without a new best after which the walk goes back to the best and is warmed up
+PATIENCE = 20  # steps without a new best after which the walk returns to the best and is heated again
 
 
 def search(

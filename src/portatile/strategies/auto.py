@@ -1,4 +1,4 @@
-"""The default strategy: a Gaussian process that models the fast half, considers crossovers of the fastest, and stays near them."""
+"""The default strategy: a Gaussian process that models the fast half, considers crossovers of the fastest, and stays close to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portatile.strategies.genetic import POPULATION, child
 
 SOFTENING = 0.3  # weight of a difference between slow configurations, relative to one between fast ones
 CHILDREN = 16  # crossovers for each fit
-STEPS = 2  # parameters in which a near configuration may differ
+STEPS = 2  # parameters in which a near configuration may differ from a fast one
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, opening: int = OPENING) -> Search:
@@ -26,13 +26,13 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
 
 class _Default(Explorer):
     def targets(self, logarithms: Array) -> Array:
-        """Compress times slower than the median: how slow they are does not help, and would dominate the scale of the fast ones."""
+        """Compress times slower than the median: their exact values do not help, and would dominate the scale of the fast ones."""
         middle = np.median(logarithms)
         softened: Array = np.where(logarithms > middle, middle + SOFTENING * (logarithms - middle), logarithms)
         return softened
 
     def candidates(self) -> list[Code]:
-        """Also crossovers of the fastest, unless every configuration is a candidate anyway."""
+        """Also crossovers of the fastest configurations, unless every configuration is a candidate already."""
         anywhere = super().candidates()
         if self.domain.listed is not None and len(self.domain.listed) <= POOL:
             return anywhere
@@ -43,8 +43,8 @@ class _Default(Explorer):
     def near(self) -> NDArray[np.bool_]:
         """The configurations that differ from one of the fastest few in at most two parameters.
 
-        With many configurations under way the model would spend most of them far away, where it knows least: a wide space always
-        has such places. What is a little better than the best is mostly two steps from it.
+        With many evaluations in flight the model would spend most of them far away, where it is least certain; a large space always has
+        such places. A slightly better configuration than the best is usually two steps from it.
         """
         fastest = np.array(sorted(self.known, key=lambda code: self.known[code])[:TOP])
         return np.asarray(((self.pool[:, None, :] != fastest).sum(axis=2) <= STEPS).any(axis=1))

@@ -1,4 +1,4 @@
-"""Gaussian process: model the logarithm of the time and the probability of failure, and try where expected improvement is largest."""
+"""Gaussian process: model the logarithm of the time and the probability of failure, and try where the expected improvement is largest."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Array = NDArray[np.float64]
 
 OPENING = 6  # configurations spread over the space before the first model
 BATCH = 16  # requests at a time: enough for as many evaluators
-FREE = 4  # one in so many requests, the first, may lie anywhere; see ``near``
-POOL = 2000  # candidates the models are asked about, at first
-FIRST_DRAWS, DRAWS = 256, 16  # candidates drawn where the space cannot be listed: at the first fit, and at each later one
-CLIMBS, TOP = 2, 4  # then, this many times, the neighbours of the best few candidates join them
+FREE = 4  # one in so many requests (the first) may lie anywhere; see ``near``
+POOL = 2000  # candidates that the models judge at first
+FIRST_DRAWS, DRAWS = 256, 16  # candidates drawn if the space is not listed: at the first fit, and at each later one
+CLIMBS, TOP = 2, 4  # then, CLIMBS times, the neighbours of the TOP best candidates are added
 MEMORY = 300  # observations that a model uses
 LEARN_FROM = 120  # observations that its hyper-parameters are fitted to
 STEPS = 8  # steps of that fit
-GROWTH = 1.08  # fit again when the number of observations has grown by this factor
+GROWTH = 1.08  # the models are fitted again when the number of observations has grown by this factor
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, opening: int = OPENING) -> Search:
@@ -49,7 +49,7 @@ class Explorer:
         self.validity = Surrogate(self.encoding.dimensions)
         self._order: list[Code] = []  # the observations that the models use
         self._pool: list[Code] = []
-        self.pool = np.zeros((0, len(self.encoding.names)), dtype=np.int64)  # the same, [candidates, parameters]
+        self.pool = np.zeros((0, len(self.encoding.names)), dtype=np.int64)  # the same as an array, [candidates, parameters]
         self._place: dict[Code, int] = {}
         self._fails = False
         self._drawn: list[Code] = []
@@ -59,7 +59,7 @@ class Explorer:
     def search(self, start: Sequence[Config]) -> Search:
         """Yield lists of requests, receive finished evaluations."""
         opening = list(dict.fromkeys(self.encoding.code(config) for config in start))
-        # those that are spare keep evaluators busy until the opening is back
+        # the spare ones keep evaluators busy until the opening has finished
         spread = self.domain.spread(self.opening + BATCH, opening)
         opening, spare = opening + spread[: self.opening], spread[self.opening :]
         while True:
@@ -71,13 +71,13 @@ class Explorer:
             self._learn(finished)
 
     def targets(self, logarithms: Array) -> Array:
-        """The values that the model of the time is fitted to: logarithms of times in seconds, or of another measure above its floor."""
+        """The values to which the model of the time is fitted: logarithms of times in seconds, or of another measure above its floor."""
         return logarithms
 
     def candidates(self) -> list[Code]:
-        """The configurations that the models judge beside the surroundings of the best: anywhere in the space.
+        """The configurations that the models judge beside the neighbours of the best: anywhere in the space.
 
-        Random ones of a space that is listed; else those drawn so far and some new ones, as drawing is dear.
+        They are random draws if the space is listed; otherwise those drawn so far and a few new ones, because drawing is expensive.
         """
         if self.domain.listed is not None:
             return self.domain.draw(POOL, self.known)
@@ -85,7 +85,7 @@ class Explorer:
         return self._drawn
 
     def near(self) -> NDArray[np.bool_]:
-        """A mask of the candidates, [candidates], from which most requests come: here all."""
+        """A mask of the candidates, [candidates], from which most requests are taken; here all of them."""
         return np.ones(len(self.pool), dtype=bool)
 
     def _learn(self, finished: Sequence[Finished]) -> None:
@@ -110,7 +110,7 @@ class Explorer:
             here = np.where(near, worth, -1.0) if turn % FREE else worth
             place = int(np.argmax(here if here.max() >= 0 else worth))
             chosen.append(self._pool[place])
-            worth *= np.sqrt(1.0 - self.time.prior_correlation(place) ** 2)  # the uncertainty that remains once this one is known
+            worth *= np.sqrt(1.0 - self.time.prior_correlation(place) ** 2)  # the uncertainty that remains after this one is evaluated
             worth[place] = -1.0
         return chosen
 
@@ -138,7 +138,7 @@ class Explorer:
                     model.widen(self.encoding.points(fresh))
 
     def _gather(self, codes: Iterable[Code]) -> list[Code]:
-        """Add those that are neither known nor candidates yet; return what was added."""
+        """Add codes that are neither known nor candidates yet; return those that were added."""
         fresh = [code for code in dict.fromkeys(codes) if code not in self.known and code not in self._place]
         self._place |= {code: place for place, code in enumerate(fresh, len(self._pool))}
         self._pool += fresh
@@ -184,7 +184,7 @@ class Explorer:
         return np.array([math.isfinite(self.known[code]) for code in self._order])
 
     def _training_set(self) -> list[Code]:
-        """The observations that the models use: all, or the best and a random part of the rest."""
+        """The observations that the models use: all, or the best ones and a random part of the rest."""
         codes = sorted(self.known, key=lambda code: self.known[code])
         if len(codes) <= MEMORY:
             return codes
@@ -199,6 +199,6 @@ def normal_cdf(z: Array) -> Array:
 
 def expected_improvement(gain: Array, deviation: Array) -> Array:
     """E[max(N(gain, deviation^2), 0)], positive down to a gain of -35 deviations."""
-    z = np.maximum(gain / np.maximum(deviation, 1e-300), -35.0)  # no deviation where all are alike
+    z = np.maximum(gain / np.maximum(deviation, 1e-300), -35.0)  # the deviation is 0 if all values are equal
     improvement: Array = deviation * (z * normal_cdf(z) + np.exp(-(z**2) / 2) / math.sqrt(2.0 * math.pi))
     return improvement

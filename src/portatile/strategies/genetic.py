@@ -1,6 +1,6 @@
-"""Genetic algorithm: children mix two of the fastest configurations and change a little; each joins when it is faster than the slowest.
+"""Genetic algorithm: children mix two of the fastest configurations and mutate slightly; each joins if it is faster than the slowest.
 
-Steady state: there are no generations to wait for, so that any number of evaluators stays busy.
+It is a steady-state algorithm: there are no generations to wait for, so that any number of evaluators stays busy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
         finished = yield [config_of(code) for code in requests]
         known |= {code_of(outcome.config): outcome.median for outcome in finished}
         requests = [code for code in requests if code not in known]
-        if finished and all(code in known for code in founders):  # breed anew: these parents are better
+        if finished and all(code in known for code in founders):  # breed again, from better parents
             members = sorted(known, key=lambda code: known[code])[:population]
             requests = _offspring(members, known, domain, rng) or domain.fresh(BATCH, known)
 

@@ -1,8 +1,8 @@
-{# Where the convolutions find the points of an axis (see axis.py). #}
+{# How the convolutions index the points of an axis (see axis.py). #}
 {% macro positions(periodic, once) %}
-// What stands for position p, and for the position d further on.
+// START represents position p of the axis; DOWN, of such a value, the position d further on.
 {% if periodic and once %}
-// The axis is so long that one turn is enough: unsigned minima wait for nothing, and from rows on p - rows is the smaller one.
+// The axis is so long that a position wraps around at most once. The unsigned minimum needs no branch: p - rows is smaller iff p >= rows.
 #define START(p) ((p) < 0 ? (p) + rows : (p) >= rows ? (p) - rows : (p))
 #define DOWN(p, d) ((int)min((uint)((p) + (d)), (uint)((p) + (d) - rows)))
 {% else %}
@@ -10,7 +10,7 @@
 #define DOWN(p, d) ((p) + (d))
 {% endif %}
 {% endmacro %}
-{# The function `name` gives the place of such a position in what is read, or -1 where there is nothing but zeros. #}
+{# Defines the function `name`: the index of such a position in the input, or -1 where the input counts as zero. #}
 {% macro place_in(name, periodic, once) %}
 int {{ name }}(int p, const int rows)
 {
@@ -28,7 +28,7 @@ int {{ name }}(int p, const int rows)
 #endif
 }
 {% endmacro %}
-{# The function `name` gives the place of value o in what is written. #}
+{# Defines the function `name`: the index of output o in the output. #}
 {% macro place_out(name) %}
 int {{ name }}(const int o, const int length)
 {

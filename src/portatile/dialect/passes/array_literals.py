@@ -15,7 +15,7 @@ _QUALIFIERS = SPACES | {"const", "volatile", "static"}
 def declare(tokens: Tokens, places: Places, lengths: Mapping[int, int]) -> None:
     """Turn every literal into an assignment to an array that is declared at the start of its function.
 
-    ``lengths`` has the elements of lists with designators by their opening braces. Raises CompileError outside of functions.
+    ``lengths``: the number of elements of lists with designators, by their opening braces. Raises CompileError outside of functions.
     """
     body = end = -1
     for i, token in enumerate(tokens):
@@ -32,7 +32,7 @@ def declare(tokens: Tokens, places: Places, lengths: Mapping[int, int]) -> None:
 
 
 def is_literal(tokens: Tokens, brace: int) -> bool:
-    """Whether the list at ``brace`` stands behind the type of an array in brackets."""
+    """Whether the list at ``brace`` follows an array type in parentheses."""
     if tokens.text_at(brace - 1) != ")" or tokens.text_at(brace - 2) != "]":
         return False
     first = tokens.partner[brace - 1]
@@ -43,7 +43,7 @@ def is_literal(tokens: Tokens, brace: int) -> bool:
 
 
 def _declared(tokens: Tokens, brace: int, lengths: Mapping[int, int]) -> str:
-    """Change the literal at ``brace``; the declaration that it needs."""
+    """Rewrite the literal at ``brace``; returns the declaration that it needs."""
     first, closing = tokens.partner[brace - 1], tokens.partner[brace]
     bracket = next(i for i in tokens.at_depth(first + 1, brace) if tokens[i].text == "[")
     star = max((i for i in range(first, bracket) if tokens[i].text == "*"), default=first)

@@ -1,4 +1,4 @@
-"""The attributes of a function that CUDA knows: its work-group, the least number of resident groups, its cluster, whether it is inlined."""
+"""The attributes of a function that CUDA supports: work-group size, minimum of resident work-groups, cluster, inlining."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Attributes:
 
 
 def _number(tokens: Tokens, part: range, places: Places) -> int:
-    """A constant expression of integers."""
+    """The value of a constant integer expression."""
     text = " ".join(tokens[i].text.rstrip("uUlL") if tokens[i].kind == "number" else tokens[i].text for i in part)
     try:
         tree = ast.parse(text.replace("/", "//"), mode="eval")

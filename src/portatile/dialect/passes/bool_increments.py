@@ -1,4 +1,4 @@
-"""``b++`` and ``--b`` where ``b`` may be a bool: allowed in C, not in C++."""
+"""``b++`` and ``--b`` for a bool ``b``: allowed in C, not in C++."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from portatile.dialect.tokens import Tokens
 
 
 def count(tokens: Tokens, i: int, booleans: frozenset[str]) -> None:
-    """Rewrite the increment or decrement at ``i`` if its operand has the name of any bool.
+    """Rewrite the increment or decrement at ``i`` if any bool has the name of its operand.
 
-    Types are not known here, so the function that replaces it decides by the type.
+    Types are not known here, so the function that replaces the operator decides by the type.
     """
     by = "1" if tokens[i].text == "++" else "-1"
     first = operand(tokens, i)
-    if first < i and tokens.text_at(i + 1) != "(" and tokens[i + 1].kind != "name":  # if (a) ++b has none before the sign
+    if first < i and tokens.text_at(i + 1) != "(" and tokens[i + 1].kind != "name":  # in if (a) ++b there is no operand before the sign
         if _named(tokens, range(first, i), booleans):
             tokens[first].out = f"portatile_counted<{by}, true>({tokens[first].out}"
             tokens[i].out = ")"

@@ -28,7 +28,7 @@ from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 from portatile.records import ArgKind, Entry, Parameter
 
-# A kernel with the name of a library function cannot be exported under it.
+# A kernel that is named like one of these library functions cannot be exported under its name.
 _TAKEN = words(
     """abort abs acos acosf acosh asin asinf asinh atan atan2 atanf atanh calloc cbrt ceil clock copysign cos cosh cospi cyl_bessel_i0
     erf erfc erfcinv erfcx erfinv exit exp exp10 exp2 expm1 fabs fabsf fdim floor fma fmax fmin fmod fprintf free frexp hypot ilogb
@@ -49,7 +49,7 @@ _NO_TYPE = (
 
 @dataclass
 class _Function:
-    """The places of a function's parts in the token list."""
+    """The positions of a function's parts in the token list."""
 
     start: int
     name: int
@@ -57,11 +57,11 @@ class _Function:
     end: int
     attributes: Attributes = field(default_factory=Attributes)
     kernel: bool = False
-    returned: str = ""  # the type of a pointer
+    returned: str = ""  # the returned type, if it is a pointer
 
 
 class Declarations:
-    """One walk over the external declarations; ``entries`` holds the kernels found."""
+    """One walk over the external declarations; ``entries`` collects the kernels."""
 
     def __init__(self, tokens: Tokens, names: Names, places: Places) -> None:
         self._tokens, self._names, self._places = tokens, names, places
@@ -71,7 +71,7 @@ class Declarations:
         self.entries: list[Entry] = []
 
     def rewrite(self) -> None:
-        """Change every declaration in place; raises CompileError."""
+        """Rewrite every declaration in place; raises CompileError."""
         tokens, start, i = self._tokens, 0, 0
         while i < len(tokens):
             token = tokens[i]
@@ -98,7 +98,7 @@ class Declarations:
     # Functions
 
     def _function(self, start: int, end: int) -> _Function | None:
-        """The function whose body or final semicolon is at ``end``; its specifiers and parameters are rewritten."""
+        """Rewrite the specifiers and parameters of the function whose body or final semicolon is at ``end``."""
         tokens = self._tokens
         groups = []
         for i in tokens.at_depth(start, end):
@@ -118,7 +118,7 @@ class Declarations:
         return function
 
     def _specifiers(self, function: _Function) -> None:
-        """Attributes are read and dropped; every function is inlined unless it says otherwise, so that address spaces are known."""
+        """Read and remove the attributes. Every function is inlined unless they forbid it, so that address spaces are known."""
         tokens = self._tokens
         closing = tokens.partner[function.opening]
         for i in [*range(function.start, function.name), *range(closing + 1, function.end)]:
@@ -135,7 +135,7 @@ class Declarations:
         prefix = "__noinline__ " if function.attributes.noinline else "__forceinline__ "
         first = function.start
         body = next((i for i in tokens.at_depth(first, function.name) if tokens[i].text == "{"), None)
-        if body is not None:  # a structure defined as what comes back
+        if body is not None:  # a structure that is defined as the returned type
             first = tokens.partner[body]
             name = tokens[body - 1].text
             if name in ("struct", "union"):
@@ -147,7 +147,7 @@ class Declarations:
         tokens[first].out = ("}; " if body is not None else "") + prefix + tokens[first].out
 
     def _parameter(self, part: range) -> None:
-        """Drop the address space; a ``__constant`` pointer is read-only, and restrict, or its loads are not cached."""
+        """Remove the address space; a ``__constant`` pointer becomes read-only and restrict, since its loads are not cached otherwise."""
         tokens = self._tokens
         constant = any(tokens[i].text in CONSTANT for i in part)
         has_const = any(tokens[i].text == "const" for i in part)
@@ -158,13 +158,13 @@ class Declarations:
         if constant and star is not None and not any(tokens[i].out == "__restrict__" for i in range(star, part.stop)):
             tokens[star].out = "* __restrict__ "
         bracket = next((i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text in ("[", "(")), None)
-        if bracket is not None and tokens[bracket].text == "[":  # the first extent means nothing: int a[n], a[static 4], a[const]
+        if bracket is not None and tokens[bracket].text == "[":  # the first extent has no meaning: int a[n], a[static 4], a[const]
             tokens.erase(bracket + 1, tokens.partner[bracket] - 1)
 
     # Kernels
 
     def _wrap(self, function: _Function, closing: int) -> None:
-        """Put the exported kernel on the line of the closing brace of the function that it calls."""
+        """Write the exported kernel on the line of the closing brace of the function that it calls."""
         tokens = self._tokens
         name = tokens[function.name]
         symbol = f"portatile_{name.text}" if name.text in _TAKEN | CPP_ONLY or name.text.startswith("__") else name.text
@@ -199,7 +199,7 @@ class Declarations:
         self.entries.append(Entry(name.text, symbol, tuple(parameters), function.attributes.work_group))
 
     def declarator(self, part: range) -> int:
-        """The place of the parameter's name: the last name before array brackets, inside ``(*name)`` too."""
+        """The position of the parameter's name: the last name before array brackets, also inside ``(*name)``."""
         tokens = self._tokens
         for i in self._tokens.at_depth(part.start, part.stop):
             if tokens[i].text == "(" and tokens.text_at(i + 1) == "*":
@@ -211,7 +211,7 @@ class Declarations:
         return at
 
     def describe(self, part: range, at: int) -> Parameter:
-        """The record of a kernel's parameter."""
+        """The record of a kernel parameter."""
         tokens = self._tokens
         words = self._resolved([tokens[i].text for i in tokens.at_depth(part.start, part.stop) if i != at])
         pointer = "*" in words or "[" in words or "(" in words
@@ -231,7 +231,7 @@ class Declarations:
         return Parameter(tokens[at].text, kind, base + "*" if pointer else base)
 
     def _resolved(self, words: Sequence[str]) -> list[str]:
-        """The words of a type with the text's own typedefs replaced and C's integer names in OpenCL C's short form."""
+        """The words of a type, with the text's typedefs replaced and C's integer types in OpenCL C's short form."""
         plain = list(words)
         for _ in range(8):
             plain = [new for word in plain for new in self._names.aliases.get(word, (word,))]
@@ -244,12 +244,12 @@ class Declarations:
     # Variables
 
     def _declaration(self, start: int, end: int) -> None:
-        """A declaration outside of functions, which ends with the semicolon at ``end``: a prototype, a type or a constant."""
+        """Rewrite a declaration outside of functions that ends with the semicolon at ``end``: a prototype, a type or a constant."""
         if self._function(start, end) is None:
             self._variable(start, end, program_scope=True)
 
     def _body(self, first: int, end: int) -> None:
-        """Every statement of a block, and those of the blocks inside."""
+        """Rewrite every statement of a block and of the blocks inside it."""
         tokens, start, i = self._tokens, first, first
         while i < end:
             text = tokens[i].text
@@ -283,7 +283,7 @@ class Declarations:
         return tokens.text_at(at) in ("struct", "union")
 
     def _nested(self, first: int, last: int) -> None:
-        """Inside brackets (casts, loops' heads, initialisers) an address space always belongs to a pointer."""
+        """Remove address spaces inside brackets (casts, heads of loops, initialisers), where they always belong to a pointer."""
         tokens = self._tokens
         for i in range(first, last):
             if tokens[i].text in SPACES and tokens[i].out:
@@ -292,7 +292,7 @@ class Declarations:
                     tokens[i].out = "const"
 
     def _variable(self, start: int, end: int, program_scope: bool) -> None:
-        """One declaration: an address space is dropped from a pointer and becomes CUDA's qualifier on a variable."""
+        """Rewrite one declaration: an address space is removed from a pointer, and becomes CUDA's qualifier on a variable."""
         tokens = self._tokens
         places = [i for i in tokens.at_depth(start, end) if tokens[i].text in SPACES]
         for i in tokens.at_depth(start, end):
@@ -301,7 +301,7 @@ class Declarations:
         if not places:
             own = not program_scope and not any(tokens[i].text == "*" for i in range(start, min(start + 4, end)))
             if own and tokens.text_at(start) == "volatile" and tokens.text_at(start + 1) in self._names.aggregates | {"struct", "union"}:
-                tokens[start].out = ""  # C++ copies no volatile structures, and nobody else sees a work-item's own
+                tokens[start].out = ""  # C++ does not copy volatile structures, and a work-item's private variables need no volatile
             return
         head = next((i for i in tokens.at_depth(start, end) if tokens[i].text in ("=", "[", ",")), end)
         pointer = any("*" in (tokens[i].text, tokens[i].text == "(" and tokens.text_at(i + 1)) for i in tokens.at_depth(start, head))
@@ -337,7 +337,7 @@ class Declarations:
         return "__shared__ __attribute__((aligned(16))) " if array and narrow and not settled else "__shared__ "
 
     def _apart(self, start: int, head: int, end: int, pointer: bool, shared: str) -> None:
-        """``local int a[4], *p`` becomes two declarations: the array is shared, and the pointer to it each work-item's own."""
+        """``local int a[4], *p`` becomes two declarations: the array is shared, and each work-item has its own pointer."""
         tokens = self._tokens
         star = next((i for i in tokens.at_depth(start, head) if tokens[i].text in ("*", "(")), head - 1)
         type_words = tokens.emitted(range(start, star))
@@ -348,7 +348,7 @@ class Declarations:
                 pointer = declares_pointer
 
     def _constant(self, start: int, end: int) -> None:
-        """A constant whose value is made of others': in C++ those must be known when it is compiled."""
+        """Rewrite a constant that is computed from other constants: in C++ these must be known at compile time."""
         tokens = self._tokens
         for part in tokens.split(start, end):
             equals = next((i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text == "="), None)

@@ -11,12 +11,12 @@ from portatile.dialect.passes.expressions import Names
 from portatile.dialect.tokens import Tokens
 
 _NO_TYPE = SPACES | {"const", "volatile", "static", "struct", "union", "register", "extern"}
-_MOST = 1 << 16  # elements of an array that a designator may make
+_MOST = 1 << 16  # elements, at most, of an array whose length a designator determines
 
 
 @dataclass(frozen=True)
 class Type:
-    """The type of an initialiser: its name, the number of array dimensions, and for a pointer which member it is."""
+    """The type of an initialiser: its name, the number of its array dimensions, and for a member that is a pointer which member it is."""
 
     name: str
     dimensions: int = 0
@@ -24,20 +24,20 @@ class Type:
 
     @property
     def cast(self) -> tuple[str, str]:
-        """The text before and behind a value that makes it a pointer as in C."""
+        """The text before and after a value that makes it a pointer, as C does implicitly."""
         return (f"(decltype({self.pointer}))(", ")") if self.pointer and not self.dimensions else ("", "")
 
 
 @dataclass
 class _Value:
-    """One place of a list: a text, or a list of its own where designators go deeper."""
+    """One place of a list: a text, or a nested list if designators go deeper."""
 
     text: str = "{}"
     inner: dict[int, _Value] = field(default_factory=dict)
 
 
 class Initialisers:
-    """One walk over the text; ``lengths`` has, by its brace, how many elements an array has whose list was written anew."""
+    """One walk over the text; ``lengths``: the number of elements of each array whose list was rewritten, by its brace."""
 
     def __init__(self, tokens: Tokens, names: Names) -> None:
         self._tokens, self._aliases, self._vectors = tokens, names.aliases, names.vectors
@@ -48,9 +48,9 @@ class Initialisers:
         self._collect()
 
     def rewrite(self) -> None:
-        """Change every list with designators that C++ would refuse."""
+        """Rewrite every list with designators that C++ would refuse."""
         tokens = self._tokens
-        for i in range(len(tokens) - 1, 0, -1):  # compound literals inside a list come before it
+        for i in range(len(tokens) - 1, 0, -1):  # compound literals inside a list are rewritten before it
             if tokens[i].text != "{":
                 continue
             if tokens[i - 1].text == "=":
@@ -70,17 +70,17 @@ class Initialisers:
                 self._pointers(i, kind)
 
     def _pointers(self, opening: int, kind: Type) -> None:
-        """Pointers that members begin with convert as in C."""
+        """Convert pointers that initialise members as C does."""
         tokens = self._tokens
         for part, (name, inner) in zip(tokens.split(opening + 1, tokens.partner[opening]), self._fields_of(kind), strict=False):
             if not part or (tokens[part.start].text != "{" and (inner.dimensions or inner.name in self._members or not name)):
-                return  # braces may be missing: the next value is not for the next member
+                return  # inner braces may be omitted, so the next value may not belong to the next member
             before, behind = inner.cast
             tokens[part.start].out = before + tokens[part.start].out
             tokens[part.stop - 1].out += behind
 
     def _collect(self) -> None:
-        """The members of the text's structures and the values of its enumerators."""
+        """Collect the members of the text's structures and the values of its enumerators."""
         tokens = self._tokens
         for i, token in enumerate(tokens):
             if token.text not in ("struct", "union", "enum"):
@@ -107,7 +107,7 @@ class Initialisers:
                     self._unions.add(name)
 
     def _fields(self, owner: str, opening: int, closing: int) -> list[tuple[str, Type]]:
-        """Name and type of each member; a structure without a name inside makes one place without a name."""
+        """The name and type of each member; a nested structure without a name is one place without a name."""
         tokens, fields = self._tokens, []
         for statement in tokens.split(opening + 1, closing, ";"):
             if not statement:
@@ -132,7 +132,7 @@ class Initialisers:
         return fields
 
     def _unnamed(self, opening: int) -> str:
-        """The name here of the structure or union whose members stand behind the brace at ``opening``."""
+        """The name used here for the structure or union whose members follow the brace at ``opening``."""
         tokens, name = self._tokens, f"{{{opening}"
         if name not in self._members:
             self._members[name] = self._fields(name, opening, tokens.partner[opening])
@@ -151,7 +151,7 @@ class Initialisers:
             value = self._constants[tokens[part.start].text] = number
 
     def _number(self, part: range) -> int | None:
-        """A constant expression of integers and enumerators."""
+        """The value of a constant expression of integers and enumerators."""
         words = (self._tokens[i].text for i in part)
         text = " ".join(str(self._constants.get(word, word.rstrip("uUlL") if word[0].isdigit() else word)) for word in words)
         try:
@@ -161,7 +161,7 @@ class Initialisers:
         return value if isinstance(value, int) else None
 
     def _declared(self, equals: int) -> Type | None:
-        """The type of the variable whose initialiser stands behind ``equals``."""
+        """The type of the variable whose initialiser follows ``equals``."""
         tokens, at, dimensions = self._tokens, equals - 1, 0
         while tokens.text_at(at) == "]":
             at, dimensions = tokens.partner[at] - 1, dimensions + 1
@@ -178,11 +178,11 @@ class Initialisers:
         return None
 
     def _list_of_another(self, i: int) -> bool:
-        """Whether the brace at ``i`` ends the initialiser of a name that is declared before in the same declaration."""
+        """Whether the brace at ``i`` ends the initialiser of an earlier name in the same declaration."""
         return self._tokens[i].text == "}" and self._tokens.text_at(self._tokens.partner[i] - 1) == "="
 
     def _designated(self, opening: int) -> bool:
-        """Whether the list or one inside has a designator."""
+        """Whether the list, or a list inside it, has a designator."""
         tokens = self._tokens
         inside = range(opening + 1, tokens.partner[opening])
         return any((tokens[i].text in (".", "[") and tokens.text_at(i - 1) in ("{", ",")) or self._old(i) for i in inside)
@@ -201,7 +201,7 @@ class Initialisers:
         tokens[opening].out = positional
 
     def _list(self, opening: int, kind: Type) -> str | None:
-        """The list at ``opening`` by position, or None where it is not understood."""
+        """The list at ``opening`` with its values by position; None if it is not understood."""
         tokens, place = self._tokens, 0
         root = _Value()
         for part in tokens.split(opening + 1, tokens.partner[opening]):
@@ -233,11 +233,11 @@ class Initialisers:
         return self._written(root, kind)
 
     def _elided(self, part: range, kind: Type) -> bool:
-        """Whether a plain value may be one of several for an inner array or structure, whose braces C lets one leave out."""
+        """Whether a plain value may be one of several for an inner array or structure, whose braces C allows to omit."""
         return self._tokens.text_at(part.start) != "{" and kind.dimensions > 1
 
     def _step(self, at: int, kind: Type) -> tuple[list[tuple[int, int]], Type] | None:
-        """First and last places that the designator at ``at`` means, one pair for each level, and the type there."""
+        """(first, last) place that the designator at ``at`` means, for each level, and the type there."""
         tokens = self._tokens
         if tokens.text_at(at) == "[":
             if kind.dimensions == 0:
@@ -249,7 +249,7 @@ class Initialisers:
         return self._member(tokens.text_at(at + (tokens.text_at(at) == ".")), kind)
 
     def _member(self, wanted: str, kind: Type) -> tuple[list[tuple[int, int]], Type] | None:
-        """The places that lead to a member, also of a structure without a name inside, and its type."""
+        """The places that lead to a member, also inside structures without a name, and its type."""
         for place, (name, inner) in enumerate(self._fields_of(kind)):
             if name == wanted:
                 return [(place, place)], inner

@@ -31,7 +31,7 @@ _STATEMENTS = frozenset({"if", "for", "while", "do", "switch", "return", "goto"}
 class Names:
     """The names that the text declares: vector types (OpenCL's and its own), aggregate types, members of structs.
 
-    ``aliases`` has the words behind a typedef, address space and star included.
+    ``aliases``: the words that a typedef stands for, including address space and star.
     """
 
     vectors: frozenset[str]
@@ -43,7 +43,7 @@ class Names:
 
 
 def declared(tokens: Tokens) -> Names:
-    """Collect the names that decide how a token is parsed."""
+    """The names that determine how tokens are parsed."""
     vectors, aggregates, members = set(VECTORS), set[str](), set[str]()
     aliases: dict[str, tuple[str, ...]] = {}
     for i, token in enumerate(tokens):
@@ -69,7 +69,7 @@ def declared(tokens: Tokens) -> Names:
 
 
 def _extended(tokens: Tokens, start: int, end: int, vectors: set[str]) -> None:
-    """``typedef float f4 __attribute__((ext_vector_type(4)))`` names a vector, ``vector_size(16)`` one of as many bytes."""
+    """``typedef float f4 __attribute__((ext_vector_type(4)))`` names a vector, and ``vector_size(16)`` one of that many bytes."""
     stop = next((j for j in tokens.at_depth(start, len(tokens)) if tokens[j].text == ";"), len(tokens))
     attribute = next((j for j in range(start, stop) if tokens[j].text.strip("_") in ("ext_vector_type", "vector_size")), None)
     names = [j for j in tokens.at_depth(start + 1, end) if tokens[j].kind == "name" and tokens[j].text != "__attribute__"]
@@ -84,7 +84,7 @@ def _extended(tokens: Tokens, start: int, end: int, vectors: set[str]) -> None:
 
 
 def _variables(tokens: Tokens, types: set[str]) -> frozenset[str]:
-    """Everything that is ever declared with one of the types, pointers and functions too."""
+    """All names that are declared anywhere with one of the types, including pointers and functions."""
     variables = set()
     for i, token in enumerate(tokens):
         if token.text in types and tokens.text_at(i + 1) != ")":
@@ -130,7 +130,7 @@ def rewrite(tokens: Tokens, names: Names) -> list[str]:
             count(tokens, i, names.booleans)
         elif token.text == "..." and tokens.text_at(i - 2) == "case":
             _case_range(tokens, i)
-    for i in reversed(range(len(tokens))):  # their brackets go around what the others, and choices inside, have made
+    for i in reversed(range(len(tokens))):  # their brackets enclose what the other passes, and inner conditionals, have written
         if tokens[i].text == "?":
             choice(tokens, i, names.vectors, names.vector_variables)
         elif tokens[i].text in SHIFTS:
@@ -139,14 +139,14 @@ def rewrite(tokens: Tokens, names: Names) -> list[str]:
 
 
 def shorten_constants(tokens: Tokens) -> None:
-    """Constants without a suffix become single precision."""
+    """Give floating-point constants without a suffix single precision."""
     for token in tokens:
         if token.kind == "number" and _DOUBLE.fullmatch(token.text):
             token.out += "f"
 
 
 def _word(tokens: Tokens, i: int, names: Names) -> None:
-    """A name by itself."""
+    """Rewrite a name on its own."""
     token = tokens[i]
     if token.text in SPELT:
         token.out = SPELT[token.text]
@@ -181,19 +181,19 @@ def _word(tokens: Tokens, i: int, names: Names) -> None:
 
 
 def _component_formats(match: re.Match[str]) -> str:
-    """``%v4hlf`` as ``%f,%f,%f,%f``: commas are what OpenCL C prints between components."""
+    """``%v4hlf`` becomes ``%f,%f,%f,%f``: OpenCL C prints commas between components."""
     flags, width, length, letter = match.groups()
     return ",".join([f"%{flags}{_LENGTH.get(length, length)}{letter}"] * int(width))
 
 
 def _enumeration(tokens: Tokens, i: int) -> None:
-    """Objects of an enumerated type are integers, as in C, where any integer may be assigned to them."""
+    """Make objects of an enumerated type integers: in C any integer may be assigned to them."""
     at = i + 2 if i + 1 < len(tokens) and tokens[i + 1].kind == "name" else i + 1
     if tokens.text_at(at) != "{":
         tokens[i].out = ""
         tokens[i + 1].out = "int"
         return
-    tokens.erase(i + 1, at - 1)  # a tag may be the name of the typedef too
+    tokens.erase(i + 1, at - 1)  # a tag may also be the name of the typedef
     closing = tokens.partner[at]
     typedef = tokens.text_at(i - 1) == "typedef"
     if typedef:
@@ -243,7 +243,7 @@ def _case_range(tokens: Tokens, i: int) -> None:
 
 
 def _statement_expression(tokens: Tokens, i: int) -> None:
-    """GNU C's ``({ statements; value; })`` is a block, or a function that is called where its value is used."""
+    """GNU C's ``({ statements; value; })`` becomes a block, or a function call if its value is used."""
     end = tokens.partner[i]
     if tokens.text_at(i - 1) in ("", ";", "{", "}") and tokens.text_at(end + 1) == ";":
         tokens.erase(i)
@@ -261,14 +261,14 @@ def _statement_expression(tokens: Tokens, i: int) -> None:
 def _literal(tokens: Tokens, i: int, names: Names) -> None:
     """``(float4)(a, b, c, d)`` becomes ``float4(a, b, c, d)``, and ``(struct s){a}`` becomes ``s{a}``.
 
-    Left alone, the first compiles silently as a comma expression.
+    Without this, the first would silently compile as a comma expression.
     """
     end = tokens.partner[i]
     after = tokens.text_at(end + 1)
     if after not in ("(", "{"):
         return
     if after == "{" and tokens[i + 1].text in ("struct", "union") and tokens[i + 2].text == "{" and tokens.partner[i + 2] == end - 1:
-        made = f"portatile_{tokens[i + 1].text}_{i}"  # a structure without a name, made where it is used
+        made = f"portatile_{tokens[i + 1].text}_{i}"  # a structure without a name that is defined where it is used
         tokens[i].out, tokens[i + 1].out, tokens[end].out = "([&] { ", f"{tokens[i + 1].text} {made}", f"; return {made}"
         tokens[tokens.partner[end + 1]].out += "; }())"
         return

@@ -15,7 +15,7 @@ _OVERLOADABLE = "overloadable"
 
 @dataclass(frozen=True)
 class _Function:
-    """A definition: where it starts, its parameters open, its body opens."""
+    """A function definition: where it starts, and where its parameters and its body open."""
 
     start: int
     opening: int
@@ -23,7 +23,7 @@ class _Function:
 
 
 def modernise(tokens: Tokens, places: Places) -> Tokens:
-    """The text with parameters inside their brackets and one function where several differ only in address spaces.
+    """The text with parameters inside their brackets, and with one function where several differ only in address spaces.
 
     Pointers in CUDA C++ belong to no address space, so that one such function does for all; raises CompileError where they would
     not do the same.
@@ -47,14 +47,14 @@ def modernise(tokens: Tokens, places: Places) -> Tokens:
             )
         tokens.erase(function.start, tokens.partner[function.body])
         for i in range(other.opening, tokens.partner[other.opening]):
-            if tokens[i].text in CONSTANT:  # what is kept does for memory that others write
+            if tokens[i].text in CONSTANT:  # the one that is kept must work for memory that is written
                 tokens[i].out = "const" if "const" not in (tokens.text_at(i - 1), tokens.text_at(i + 1)) else ""
         changed = True
     return Tokens(tokens.emit()) if changed else tokens
 
 
 def _functions(tokens: Tokens) -> Iterator[_Function]:
-    """Everything outside of brackets that has parameters and a body."""
+    """The definitions: everything outside of brackets that has parameters and a body."""
     start, opening = 0, None
     for i in tokens.at_depth(0, len(tokens)):
         text = tokens[i].text
@@ -67,7 +67,7 @@ def _functions(tokens: Tokens) -> Iterator[_Function]:
 
 
 def _old(tokens: Tokens, opening: int | None) -> bool:
-    """Whether the bracket holds only names of parameters, which are declared behind it."""
+    """Whether the bracket holds only names of parameters, which are declared after it."""
     if opening is None or tokens.text_at(opening + 1) == ")":
         return False
     names = tokens.split(opening + 1, tokens.partner[opening])
@@ -109,7 +109,7 @@ def _is_overload(tokens: Tokens, function: _Function) -> bool:
 
 
 def _signature(tokens: Tokens, function: _Function) -> tuple[str, ...]:
-    """The name and the types of the parameters, without what does not tell overloads apart in CUDA C++."""
+    """The name and the parameter types, without what does not distinguish overloads in CUDA C++."""
     words = [tokens[function.opening - 1].text]
     for part in tokens.parameters(function.opening):
         named = len(part) > 1 and tokens[part.stop - 1].kind == "name"
@@ -118,5 +118,5 @@ def _signature(tokens: Tokens, function: _Function) -> tuple[str, ...]:
 
 
 def _plain(tokens: Tokens, part: range) -> list[str]:
-    """The words without address spaces; constant memory is const."""
+    """The words without address spaces; constant memory becomes const."""
     return [text for i in part if (text := tokens[i].text) not in SPACES | {"const", "restrict", "__restrict"}]

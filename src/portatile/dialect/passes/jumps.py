@@ -1,4 +1,4 @@
-"""Declarations that a ``goto`` or a ``case`` jumps over: C allows that, C++ does not where there is a constructor."""
+"""Declarations that a ``goto`` or ``case`` jumps over: C allows that; C++ does not if the type has a constructor."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from portatile.dialect.tokens import Tokens
 
 
 class Jumps:
-    """The labels of a text; of each block, by its closing brace, the last one in it."""
+    """The labels of a text, and the last label in each block, by the block's closing brace."""
 
     def __init__(self, tokens: Tokens, names: Names) -> None:
         self._tokens, self._known = tokens, names.vectors | names.aggregates
         self._last: dict[int, int] = {}
-        self._around: dict[int, int] = {}  # the blocks of semicolons
+        self._around: dict[int, int] = {}  # the block around each semicolon
         blocks = [len(tokens)]
         for i, token in enumerate(tokens):
             if token.text == "{":
@@ -25,7 +25,9 @@ class Jumps:
                 self._last.update(dict.fromkeys(blocks, i))
 
     def pass_over(self, start: int, end: int) -> None:
-        """A vector or structure with a label behind its declaration, which ends at ``end``, begins in a statement of its own."""
+        """Initialise a vector or structure, whose declaration ends at ``end``, in a statement of its own if a label
+        follows in its block.
+        """
         tokens = self._tokens
         at = start + (tokens.text_at(start) == "const")
         kind = at + (tokens.text_at(at) in ("struct", "union"))

@@ -1,4 +1,4 @@
-"""Types defined inside others, which C knows in the whole scope: they move in front of the outer type for C++."""
+"""Types defined inside others, which C makes known in the whole scope: for C++ they move in front of the outer type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _TAGGED = frozenset({"struct", "union", "enum"})
 
 
 def hoist(tokens: Tokens) -> None:
-    """Move every named structure and every enumeration inside another structure in front of the outermost; to be run last."""
+    """Move every named structure, and every enumeration, that is inside another structure in front of the outermost one; must run last."""
     outermost, end = -1, -1
     moved: dict[int, list[int]] = {}
     for i in range(len(tokens)):
@@ -30,7 +30,7 @@ def hoist(tokens: Tokens) -> None:
 
 
 def _body(tokens: Tokens, i: int) -> int | None:
-    """The brace of the definition at ``i``."""
+    """The opening brace of the definition at ``i``, or None."""
     at = i + 1
     while tokens.text_at(at) == "__attribute__":
         at = tokens.partner[at + 1] + 1
@@ -39,7 +39,7 @@ def _body(tokens: Tokens, i: int) -> int | None:
 
 
 def _extracted(tokens: Tokens, i: int) -> str:
-    """The definition at ``i`` as a statement; its name, or int for an enumeration, stays where it was."""
+    """The definition at ``i`` as a statement; in its old place its name remains, or int for an enumeration."""
     opening = _body(tokens, i) or i
     closing = tokens.partner[opening]
     if tokens[i].text == "enum":

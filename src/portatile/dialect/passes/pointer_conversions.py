@@ -1,4 +1,4 @@
-"""C's implicit pointer conversions in assignments, initialisers, returned values and arguments become casts in CUDA C++."""
+"""C's implicit pointer conversions, in assignments, initialisers, returned values and arguments, become casts in CUDA C++."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _POINTER_WORDS = frozenset({"const", "volatile", "restrict", "__restrict", "__re
 
 @dataclass(frozen=True)
 class _Declarator:
-    """One name of a declaration: how often it can be dereferenced, how often of these as an array, where its initialiser ends."""
+    """One name of a declaration: how often it can be dereferenced, how many of these are array dimensions, and where
+    its initialiser ends.
+    """
 
     name: int
     depth: int
@@ -31,7 +33,7 @@ class _Declarator:
 
 
 class Conversions:
-    """One walk over the text; types are known by the names that pointers have, and a cast asks the compiler for the type itself."""
+    """One walk over the text. Pointers are known by their names only; a cast obtains the type from the compiler."""
 
     def __init__(self, tokens: Tokens, names: Names) -> None:
         self._tokens = tokens
@@ -44,13 +46,13 @@ class Conversions:
         self._collect()
 
     def rewrite(self) -> None:
-        """Cast what is assigned to pointers and what they begin with; addresses become integers where a cast wants one."""
+        """Cast values that are assigned to pointers or initialise them; addresses become integers if a cast asks for that."""
         tokens, level = self._tokens, 0
-        for i in reversed(range(len(tokens))):  # of a = b = c the second comes first
+        for i in reversed(range(len(tokens))):  # in a = b = c the second assignment is rewritten first
             token = tokens[i]
             level += {"}": 1, "{": -1}.get(token.text, 0)
             if not token.out:
-                continue  # part of a list that is written anew
+                continue  # part of a list that is rewritten
             if token.text == "=" and level:
                 kind = self._begun(i, self._initialised[i]) if i in self._initialised else self._assigned(i)
                 if kind and tokens.text_at(i + 1) != "{":
@@ -61,13 +63,13 @@ class Conversions:
                 self._address(i + 1)
 
     def returned(self, first: int, end: int, kind: str) -> None:
-        """Cast every value that a function with a body from ``first`` to ``end`` returns."""
+        """Cast every value returned by a function whose body goes from ``first`` to ``end``."""
         for i in range(first, end):
             if self._tokens[i].text == "return" and self._tokens[i + 1].text != ";":
                 self._cast(i + 1, self._end(i + 1), kind)
 
     def accept_any_pointer(self, name: int, opening: int, closing: int) -> None:
-        """An overload behind the function that takes any pointers and converts them as C does."""
+        """Add an overload after the function that accepts any pointers and converts them as C does."""
         tokens = self._tokens
         spelt = tokens[name].out
         parts = tokens.parameters(opening)
@@ -76,7 +78,7 @@ class Conversions:
             return
         classes, declared, passed = [], [], []
         for n, (part, pair) in enumerate(zip(parts, brackets, strict=True)):
-            if pair and tokens[pair[0] - 1].kind == "name":  # int a[4] is a pointer too
+            if pair and tokens[pair[0] - 1].kind == "name":  # int a[4] is also a pointer
                 classes.append(f"class P{n}")
                 declared.append(f"P{n} *p{n}")
                 passed.append(f"({tokens.emitted(range(part.start, pair[0] - 1))} *)p{n}")
@@ -96,7 +98,7 @@ class Conversions:
             tokens[closing].out += f" {signature} {{ return {spelt}({', '.join(passed)}); }}"
 
     def _collect(self) -> None:
-        """The names that are declared with stars or extents anywhere in the text, and their initialisers."""
+        """Collect the names that are declared with stars or extents anywhere in the text, and their initialisers."""
         tokens, i, bodies = self._tokens, 0, set[int]()
         while i < len(tokens):
             text, base, first = tokens[i].text, 0, i
@@ -130,7 +132,7 @@ class Conversions:
                     self._initialised[declarator.end] = declarator
 
     def _defined_types(self, i: int) -> Iterator[str]:
-        """The names that the ``typedef`` at ``i`` makes."""
+        """The names that the ``typedef`` at ``i`` defines."""
         tokens = self._tokens
         end = next((j for j in tokens.at_depth(i, len(tokens)) if tokens[j].text == ";"), len(tokens))
         for part in tokens.split(i + 1, end):
@@ -165,7 +167,7 @@ class Conversions:
             i = after + 1
 
     def _end(self, first: int) -> int:
-        """The place at which the expression at ``first`` ends."""
+        """The position at which the expression at ``first`` ends."""
         tokens, i, choices = self._tokens, first, 0
         while i < len(tokens) and (text := tokens[i].text) not in (",", ";", ")", "]", "}") and (text != ":" or choices):
             choices += {"?": 1, ":": -1}.get(text, 0)
@@ -173,7 +175,7 @@ class Conversions:
         return i
 
     def _begun(self, equals: int, declarator: _Declarator) -> str:
-        """The type of the pointer that begins with what stands behind ``equals``; the pointers of an array are cast one by one."""
+        """The type of the pointer that is initialised after ``equals``; the pointers of an array are cast one by one."""
         tokens, name = self._tokens, self._tokens[declarator.name].out
         listed = tokens.text_at(equals + 1) == "{"
         if listed and declarator.dimensions == 1 and declarator.depth > 1 and tokens[tokens.partner[equals + 1]].out:
@@ -182,7 +184,7 @@ class Conversions:
         return f"decltype({name})" if not listed and declarator.depth > declarator.dimensions else ""
 
     def _assigned(self, equals: int) -> str:
-        """The type of the pointer before the sign at ``equals``, or nothing where there is none."""
+        """The type of the pointer that is assigned at ``equals``; empty if there is none."""
         tokens, i, indices = self._tokens, equals - 1, 0
         while tokens.text_at(i) == "]":
             i, indices = tokens.partner[i] - 1, indices + 1
@@ -200,7 +202,7 @@ class Conversions:
         while tokens.text_at(i - 1) in ("*", "++", "--"):
             i, remaining = i - 1, remaining - (tokens[i - 1].text == "*")
         if tokens.text_at(i - 1) == ")" and tokens.text_at(tokens.partner[i - 1] - 1) not in _HEADS:
-            return ""  # a cast, which knows best
+            return ""  # there is a cast already
         plain = equals - i == 1
         left = tokens.emitted(range(i, equals))
         return "" if remaining <= 0 else f"decltype({left})" if plain else f"::oclt::value_of<decltype({left})>"
@@ -212,7 +214,7 @@ class Conversions:
             tokens[end - 1].out += ")"
 
     def _address(self, i: int) -> None:
-        """The operand at ``i`` of a cast to an integer."""
+        """Rewrite the operand at ``i`` of a cast to an integer."""
         tokens = self._tokens
         if tokens.text_at(i) == "&":
             tokens[i].out = "(::oclt::size_t)&"

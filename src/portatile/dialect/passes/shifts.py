@@ -1,4 +1,4 @@
-"""``a << n``: OpenCL C takes ``n`` modulo the width of ``a``; in C++ a too large ``n`` is undefined."""
+"""``a << n``: OpenCL C takes ``n`` modulo the width of ``a``; in C++ an ``n`` that is too large is undefined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WEAKER = ASSIGNMENTS | {"<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "^",
 
 
 def shift(tokens: Tokens, i: int) -> None:
-    """The distance of the shift at ``i`` becomes a type whose operators take the remainder; numbers up to 31 stay as they are."""
+    """Give the distance of the shift at ``i`` a type whose operators take the remainder; constants up to 31 stay as they are."""
     last = i
     if tokens[i].text in ASSIGNMENTS:
         last = end_of_value(tokens, i)

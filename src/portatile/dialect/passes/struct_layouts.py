@@ -1,4 +1,4 @@
-"""Layout of structures: attributes behind the members, which NVRTC ignores, and arrays without a size, which it lacks."""
+"""The layout of structures: attributes after the members, which NVRTC ignores, and arrays without a size, which it lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from portatile.errors import CompileError
 
 
 def lay_out(tokens: Tokens, places: Places) -> None:
-    """``struct { ... } __attribute__((packed))`` has the attribute before the members; raises CompileError for an array without a size."""
+    """Move the attribute of ``struct { ... } __attribute__((packed))`` before the members; raises CompileError for
+    an array without a size.
+    """
     for i, token in enumerate(tokens):
         if token.text not in ("struct", "union"):
             continue

@@ -1,4 +1,4 @@
-"""Vector components: ``v.xy`` becomes a method call, or a function that decides by type where a member has the same name."""
+"""Vector components: ``v.xy`` becomes a method call, or, if a structure has a member of that name, a function that decides by type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LETTERS = re.compile(r"[xyzw]{2,16}")
 _DIGITS = re.compile(r"[sS][0-9a-fA-F]{2,16}")
 SINGLE = re.compile(r"[xyzw]|[sS][0-9a-fA-F]")
 _HALVES = frozenset({"lo", "hi", "even", "odd"})
-_ACCESSOR = "portatile_the_"  # before a name that may be a swizzle or a member
+_ACCESSOR = "portatile_the_"  # the prefix of names that may be a swizzle or a member
 
 
 def _indices(name: str) -> list[int] | None:
@@ -24,10 +24,10 @@ def _indices(name: str) -> list[int] | None:
 
 
 def swizzle(tokens: Tokens, i: int, members: frozenset[str]) -> None:
-    """``v.xy`` becomes a call that gives a value, or a reference where it is assigned to."""
+    """``v.xy`` becomes a call that returns a value, or a reference if it is assigned to."""
     name = tokens.text_at(i + 1)
     if tokens[i + 1].out != name:
-        return  # done as part of a longer chain
+        return  # already rewritten as part of a longer chain
     if re.fullmatch(r"S[0-9a-fA-F]", name) and name not in members:
         tokens[i + 1].out = f"s{name[1:]}"
         return
@@ -53,12 +53,12 @@ def swizzle(tokens: Tokens, i: int, members: frozenset[str]) -> None:
 
 
 def _place(name: str) -> int:
-    """The component that a single name stands for."""
+    """The component that a name of one component means."""
     return "xyzw".index(name) if name in "xyzw" else int(name[1:], 16)
 
 
 def _component(name: str) -> tuple[str, str] | None:
-    """The calls that read and write what a swizzle names, or None for another name."""
+    """The calls that read and write the components of a swizzle; None for any other name."""
     if name in _HALVES:
         return f"{name}()", f"{name}_w()"
     indices = _indices(name)
@@ -69,7 +69,7 @@ def _component(name: str) -> tuple[str, str] | None:
 
 
 def _either(tokens: Tokens, i: int, written: bool) -> None:
-    """Rewrite a name that is a swizzle and also a structure's member: a function decides by type."""
+    """Rewrite a name that is both a swizzle and a structure's member: a function decides by type."""
     first = operand(tokens, i)
     if first == i:
         return  # a designator
@@ -84,7 +84,7 @@ def ambiguous(tokens: Tokens) -> list[str]:
 
 
 def accessor(name: str) -> str:
-    """The function that takes the member or the components called ``name`` of whatever it is given."""
+    """The function that returns the member, or the components, called ``name`` of its argument."""
     single = name.lower() if name[0] == "S" else name
     read, written = (f"template {call}" if "<" in call else call for call in _component(name) or (single, f"swzw<{_place(name)}>()"))
     return (
@@ -95,7 +95,7 @@ def accessor(name: str) -> str:
 
 
 def operand(tokens: Tokens, i: int) -> int:
-    """The beginning of the operand of the dot, or of another operator behind it, at ``i``; ``i`` itself where there is none."""
+    """The start of the operand before the dot (or another postfix operator) at ``i``; ``i`` itself if there is none."""
     first = i
     while first > 0:
         before = tokens[first - 1]
@@ -119,7 +119,7 @@ def operand(tokens: Tokens, i: int) -> int:
 
 
 def _prefixed(tokens: Tokens, i: int) -> bool:
-    """Whether the operand that ends before the dot at ``i`` stands behind ``++`` or ``--``."""
+    """Whether the operand that ends before the dot at ``i`` follows ``++`` or ``--``."""
     j = i - 1
     while j >= 0:
         if tokens[j].text in (")", "]"):

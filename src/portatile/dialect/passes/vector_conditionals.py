@@ -1,4 +1,4 @@
-"""``c ? a : b`` with a vector ``c``, which selects each component; C++ has no such operator."""
+"""``c ? a : b`` with a vector ``c``, which selects component by component; C++ has no such operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BEFORE_CONDITION = ASSIGNMENTS | {",", ";", "(", "[", "{", "}", "?", ":", "retu
 
 
 def choice(tokens: Tokens, i: int, vectors: frozenset[str], variables: frozenset[str]) -> None:
-    """Types are not known here: a condition that may be a vector becomes a call that decides by type."""
+    """Rewrite a condition that may be a vector as a call that decides by type, since types are not known here."""
     first = i
     while first > 0 and tokens[first - 1].text not in _BEFORE_CONDITION:
         first = tokens.partner[first - 1] if tokens[first - 1].text in (")", "]", "}") else first - 1
@@ -34,16 +34,16 @@ def choice(tokens: Tokens, i: int, vectors: frozenset[str], variables: frozenset
 
 
 def end_of_value(tokens: Tokens, last: int) -> int:
-    """The last token of the value behind the colon, or the sign of an assignment, at ``last``."""
+    """The last token of the value after the colon, or the operator of an assignment, at ``last``."""
     depth = 0
     while (end := tokens[last + 1].text) not in (",", ";", ")", "]", "}") and (end != ":" or depth):
-        depth += {"?": 1, ":": -1}.get(end, 0)  # a choice behind the colon belongs to it
+        depth += {"?": 1, ":": -1}.get(end, 0)  # a conditional after the colon is part of the value
         last = tokens.partner[last + 1] if end in ("(", "[", "{") else last + 1
     return last
 
 
 def _chosen(tokens: Tokens, before: int, last: int) -> None:
-    """One of the two values of a choice becomes a function, because only one of them may be computed; a plain 0 stays to be typed."""
+    """Turn one of the two values into a function, because only one may be evaluated; a plain 0 stays, so that it takes the other's type."""
     if [token.text for token in tokens[before + 1 : last + 1] if token.text not in ("(", ")", "void", "*")] == ["0"]:
         tokens.erase(before + 1, last)
         tokens[before].out = ", portatile_null()"

@@ -22,40 +22,41 @@ from portatile.workloads.convolution import reference
 from portatile.workloads.convolution.reference import filtered
 
 MAX_TAPS = 64
-_BATCH = 16  # loads that a work-item of a GPU has in flight; elsewhere they only make the text longer
+_BATCH = 16  # loads that a work-item of a GPU has in flight; on other devices they would only make the text longer
 _BASE: Mapping[str, Value] = {"PADDING": 0, "LANES": 1, "UNROLL": 16, "OVERLAY": False, "ORDER": "i"}
 
-# BigDFT's own form: 16 x 16 work-items, local memory of 16 x 33, two loads and one write an item.
+# BigDFT's own form: 16 x 16 work-items, local memory of 16 x 33, two loads and one store for each work-item.
 BIGDFT: Config = {"FORM": "direct", "TI": 16, "TJ": 16, "WGS": 256, "WINDOW": 1, "VECTOR": 1, **_BASE, "PADDING": 2}
 
 
 class Convolution(Workload):
-    """A filter along one axis that transposes: out[j, i] = the sum over t of filter[0, t] psi[i + lower + t, j].
+    """A filter along one axis, followed by a transposition: out[j, i] = the sum over t of filter[0, t] psi[i + lower + t, j].
 
-    psi is rows x ndat, out ndat x length, both row-major.
-    ``boundary``: ``periodic`` wraps around (rows = length = n, any n); ``zero`` is zero outside, of the same length;
-    ``grow`` gives every output that is not zero (rows = n, length = n + taps - 1), ``shrink`` only those whose whole sum
-    lies inside (rows = n + taps - 1, length = n); these two start at their first output whatever ``lower`` is.
-    ``bank`` ``single`` is one filter; ``analysis`` and ``synthesis`` are filter banks of two: outputs 2q and 2q + 1 take
-    filter 0 and 1, both from position 2q + lower on. ``analysis`` stores the even outputs before the odd ones,
-    ``synthesis`` reads psi so; there the longer side of ``grow`` and ``shrink`` is n + taps - 2.
+    psi is rows x ndat, out is ndat x length, both row-major.
+
+    - ``boundary``: with ``periodic`` psi wraps around (rows = length = n, any n); with ``zero`` it is zero outside, and out has the same
+      length; ``grow`` computes every output that can be nonzero (rows = n, length = n + taps - 1); ``shrink`` only those whose whole sum
+      lies inside (rows = n + taps - 1, length = n). The last two start at their first output, whatever ``lower`` is.
+    - ``bank``: ``single`` is one filter. ``analysis`` and ``synthesis`` are banks of two filters: outputs 2q and 2q + 1 use filters 0 and
+      1, both from position 2q + lower on. ``analysis`` stores the even outputs before the odd ones, and ``synthesis`` reads psi in that
+      order; the longer side of ``grow`` and ``shrink`` is then n + taps - 2.
     """
 
     name = "convolution"
     meanings: Mapping[str, str] = {
-        "FORM": "staged: a tile in local memory, windows that slide over it, and a second tile that transposes. direct: the tile is "
-        "transposed as it is loaded, and outputs are computed one after another. block: one work-item for each tile, which transposes "
-        "vectors in registers, for processors.",
+        "FORM": "staged: a tile in local memory, windows that slide over it, and a second tile for the transposition. direct: the tile is "
+        "transposed as it is loaded, and outputs are computed one by one. block: for processors, one work-item for each tile, which "
+        "transposes vectors in registers.",
         "TI": "Outputs of a work-group along the filtered axis i.",
-        "TJ": "Lines of a work-group, along j.",
-        "WGS": "Work-items of a group.",
-        "WINDOW": "Neighbouring outputs that a work-item sums at a time.",
-        "VECTOR": "Elements of a load and a store.",
-        "PADDING": "Elements after each row of a transposed tile, so that columns spread over the banks.",
-        "LANES": "2 sums the products of even and odd taps apart, in one vector.",
-        "UNROLL": "Taps that are written out one after another.",
-        "OVERLAY": "The second tile lies over the first one.",
-        "ORDER": "The direction in which neighbouring work-groups follow each other: i or j.",
+        "TJ": "Lines (along j) of a work-group.",
+        "WGS": "Work-items of a work-group.",
+        "WINDOW": "Neighbouring outputs that a work-item computes at a time.",
+        "VECTOR": "Elements in a load or store.",
+        "PADDING": "Padding, in elements, of the rows of a transposed tile: avoids bank conflicts.",
+        "LANES": "2: the products of even and of odd taps are summed separately, in one vector.",
+        "UNROLL": "Taps for which the loop is unrolled.",
+        "OVERLAY": "The second tile shares the local memory of the first one.",
+        "ORDER": "The axis, i or j, along which consecutive work-groups are neighbours.",
     }
     sizes: Mapping[str, str] = {"n": "points along the filtered axis", "ndat": "lines that are filtered"}
     options: Mapping[str, tuple[Value, ...]] = {
@@ -65,12 +66,12 @@ class Convolution(Workload):
         "lower": (-8, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -8)),
     }
     operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
-    presets: Mapping[str, str] = {"bigdft": "BigDFT's own: 16 x 16 work-items, a padded tile, two loads and one write an item"}
+    presets: Mapping[str, str] = {"bigdft": "BigDFT's own: 16 x 16 work-items, a padded tile, two loads and one store for each work-item"}
     most_groups = 2**15
-    """Along the second axis of a launch, of which CUDA allows 2^16 - 1."""
+    """Work-groups along the second axis of a launch, at most; CUDA allows 2^16 - 1."""
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """psi is rows x ndat, filter one row or two of taps, out ndat x length."""
+        """psi is rows x ndat, filter has one or two rows of taps, out is ndat x length."""
         axis, ndat = filtered(problem), problem.sizes["ndat"]
         return {"psi": (axis.rows, ndat), "filter": (axis.phases, axis.taps), "out": (ndat, axis.length)}
 
@@ -118,19 +119,19 @@ class Convolution(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The first of these forms that the device and the number of taps allow.
+        """The first of several forms that the device and the number of taps allow.
 
-        A CPU's tile is copied out of psi first, whose rows lie so far apart that they would share a few lines of the cache; it is large,
-        so that long pieces of rows are read and written, where that leaves enough tiles for every core. A GPU's tile is twice as long
-        as it is wide, so that neighbours share less of psi, but where a plain filter meets aligned rows; there eight taps of float32 at a
-        time are what OpenCL's compiler orders better than sixteen.
+        A CPU's tile is first copied out of psi, because psi's rows lie so far apart that they would compete for a few cache sets. It is
+        large, so that long pieces of rows are read and written, if that leaves enough tiles for every core. A GPU's tile is twice as long
+        as it is wide, so that neighbours share less of psi, except for a plain filter on aligned rows; there OpenCL's compiler schedules
+        eight taps of float32 better than sixteen.
         """
         double, axis = problem.dtype == "float64", filtered(problem)
         taps = axis.taps
         base = {**_BASE, "UNROLL": max(u for u in (4, 8, 16) if u <= max(taps, 4))}
         lanes = (64 if device.wide_vectors else 32) // problem.itemsize
         block = {"FORM": "block", "WGS": 1, "WINDOW": lanes, "VECTOR": lanes, **base}
-        ndat, short = problem.sizes["ndat"], -(-axis.length // 64)  # all of a tile is computed, also what lies behind the end
+        ndat, short = problem.sizes["ndat"], -(-axis.length // 64)  # the whole tile is computed, even past the end
         ti, tj = (128, 256) if 2 * -(-short // 2) <= 1.1 * short else (64, 128)
         many = -(-axis.length // ti) * -(-ndat // tj) >= 4 * device.compute_units
         tiles = ((ti, tj), (64, 64)) if many else ((64, 64),)
@@ -149,11 +150,11 @@ class Convolution(Workload):
         return next(config for config in candidates if space.violated(config) is None)
 
     def preset(self, name: str, problem: Problem) -> Config:
-        """BigDFT's point."""
+        """BigDFT's configuration."""
         return BIGDFT if name in self.presets else super().preset(name, problem)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """A plan of one launch; of none for an empty output."""
+        """One launch; none for an empty output."""
         layout, axis = problem.layout, filtered(problem)
         ndat = problem.sizes["ndat"]
         if ndat == 0 or axis.length == 0:
@@ -194,21 +195,21 @@ class Convolution(Workload):
         return 2.0 * filtered(problem).taps * problem.sizes["n"] * problem.sizes["ndat"]
 
     def traffic(self, problem: Problem) -> float:
-        """psi read once, out written once: 16 bytes a point in double precision; the filter is nothing beside them."""
+        """psi read once and out written once: 16 bytes for each point in double precision; the filter is negligible."""
         axis = filtered(problem)
         return float(problem.itemsize * problem.sizes["ndat"] * (axis.rows + axis.length))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Splits between the lines that are filtered."""
+        """Cuts between the filtered lines."""
         return (Cut("ndat", {"psi": "columns", "out": "rows"}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """One point; shorter than the filter; neither size a multiple of a tile; rows that nothing aligns, and wide aligned ones."""
+        """One point; axes shorter than the filter; sizes that no tile divides; unaligned rows, and aligned wide ones."""
         cases = (((1, 1), 0, 0), ((5, 3), 0, 0), ((37, 19), 3, 5), ((150, 71), 0, 0), ((132, 68), 4, 0))
         return operands.padded_problems(self, problem, cases)
 
     def _index(self, problem: Problem) -> str:
-        """The narrowest integer type that holds every place in the operands; raises ArgumentError for what the kernel cannot address."""
+        """The narrowest integer type for indices into the operands; raises ArgumentError if the kernel cannot address an operand."""
         shapes = self.shapes(problem)
         arguments.check_rows(problem, shapes)
         steps = (problem.layout[name].strides[0] * problem.itemsize for name in shapes)  # in bytes, as the kernel takes them
@@ -216,23 +217,25 @@ class Convolution(Workload):
 
 
 def _most_skew(problem: Problem) -> int:
-    """The largest skew, of 16-byte vectors; none for a filter bank, whose even and odd outputs differ, or where memory begins anywhere."""
+    """The largest skew, for vectors of 16 bytes; 0 for filter banks, whose even and odd outputs differ, or if memory is not aligned."""
     width = 16 // problem.itemsize
     sound = problem.options["bank"] == "single" and problem.layout["out"].alignment >= 16
     return width - 1 if sound and problem.layout["out"].vector_width(problem.itemsize) < width else 0
 
 
 def _skew(problem: Problem, config: Config) -> int:
-    """The number of outputs by which rows of a staged tile may begin further left, so that all stores of whole vectors are aligned."""
+    """The outputs by which rows of a staged tile may begin further left, so that all stores of whole vectors are aligned."""
     vector = int(config["VECTOR"])
     aligned = problem.layout["out"].vector_width(problem.itemsize) >= vector
     return vector - 1 if config["FORM"] == "staged" and _most_skew(problem) and not aligned else 0
 
 
 def _widths(problem: Problem, config: Config) -> tuple[int, int]:
-    """Elements of a load and of a store: no more than rows are aligned at, but that a work-group's reach over a tile's row.
+    """(elements of a load, elements of a store): at most what rows are aligned to, unless the work-items of a work-group would not suffice
+    for a row.
 
-    Even and odd outputs that are stored apart are stored one by one: of a pair either lies beside its neighbour's.
+    Even and odd outputs that are stored separately are stored one by one, because outputs that are neighbours in a tile are not so in
+    memory.
     """
     vector = int(config["VECTOR"])
     if config["FORM"] == "block":
@@ -247,7 +250,9 @@ def _widths(problem: Problem, config: Config) -> tuple[int, int]:
 
 
 def _source(problem: Problem, config: Config, index: str, gpu: bool, deep: bool) -> Source:
-    """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands; ``deep``: a launch has three axes."""
+    """The kernel text for a configuration. ``index``: the OpenCL C type of indices into the operands; ``deep``: the
+    launch has three axes.
+    """
     axis, skew = filtered(problem), _skew(problem, config)
     ti, tj, items, vector = (int(config[name]) for name in ("TI", "TJ", "WGS", "VECTOR"))
     reads, writes = _widths(problem, config)

@@ -1,5 +1,5 @@
 {#
-   A work-group's part: TI outputs of TJ columns of psi. What they read is SPAN rows; what they write lies transposed.
+   A work-group computes TI outputs for each of TJ columns of psi. They read SPAN rows of psi, and are written transposed.
 
              psi: rows x columns                          out: columns x length, a row for each column of psi
              <- TJ columns ->                             <-  TI outputs  ->
@@ -13,15 +13,15 @@
 
      form     the SPAN x TJ tile of psi             the TI x TJ outputs
      staged   local memory, as it lies in psi       a second tile in local memory, [TJ][TI + PADDING], stored by rows of out
-     direct   local memory, transposed when loaded  each stored by the item that summed it, WINDOW 1
+     direct   local memory, transposed when loaded  each stored by the item that computed it, WINDOW 1
      block    local memory of the group's one item  squares of VECTOR windows transposed in registers
 #}
 // A one-dimensional convolution that transposes: out[j][o] = sum over t of f[t] s[o + first + t][j], where s are the rows
-// of psi. With PHASES 2 even and odd o take a filter each, and both start at the even one. A work-group computes TI values
+// of psi. With PHASES 2 even and odd o have a filter each, and both windows start at the even o. A work-group computes TI values
 // of o for TJ of j from a tile of SPAN x TJ in local memory.
-// REAL is the element type, VEC a vector of VECTOR of them, INDEX an integer type that holds every place in the operands.
-// READ and WRITE are the vectors, of READS and WRITES elements, that go from psi and to out: as wide as their rows are aligned.
-// With SKEW, which is WRITES - 1, each row of the tile in out begins where a vector is aligned, up to SKEW values further left.
+// REAL is the element type, VEC a vector of VECTOR elements, INDEX an integer type that can hold every index of the operands.
+// READ and WRITE are the vectors, of READS and WRITES elements, that are loaded from psi and stored to out: as wide as the rows are
+// aligned. With SKEW, which is WRITES - 1, each row of the tile in out begins at an aligned vector, up to SKEW values further left.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -35,15 +35,15 @@
 {% set value_type = "VEC" if form == "block" else real %}
 
 {{ positions(periodic, once) }}
-// The row of psi that holds s at such a position, or -1 where s is zero.
+// The row of psi at such a position of the axis, or -1 where s is zero.
 {{ place_in("row_of", periodic, once) }}
-// A row's element from that of row 0 on: one multiply-add of 32 by 32 and 64 bits on GPUs, where INDEX is an int.
+// The address of an element in `row`, from its address in row 0: one multiply-add (32 x 32 + 64 bits) on GPUs if INDEX is an int.
 #define AT_ROW(T, first, row, ld) ((T*)((__global char*)(first) + (long)(row) * (INDEX)((ld) * (INDEX)sizeof(REAL))))
 
-// The column of out that holds value o.
+// The column of out for output o.
 {{ place_out("column_of") }}
 {% if form == "block" %}
-#ifndef PORTATILE_CUDA // some compilers call vload and vstore as functions
+#ifndef PORTATILE_CUDA // some compilers make function calls of vload and vstore
 typedef VEC loose __attribute__((aligned(sizeof(REAL))));
 #define LOAD(p) (*(__global const loose*)(p))
 #define STORE(x, p) (*(__global loose*)(p) = (x))
@@ -54,7 +54,7 @@ typedef VEC loose __attribute__((aligned(sizeof(REAL))));
 #define STORE(x, p) vstore{{ writes }}(x, 0, p)
 #endif
 
-// READS elements from a column on of a row of psi, zeros where it ends or where there is no such row.
+// READS elements of a row of psi, from `column`; zeros beyond the end of the row, or if there is no such row.
 READ fetch(__global const REAL* restrict psi, const INDEX ld, const int row, const int column, const int columns)
 {
 #define OF(i) (row >= 0 && column + i < columns ? psi[row * ld + column + i] : (REAL)0)
@@ -73,7 +73,7 @@ READ fetch(__global const REAL* restrict psi, const INDEX ld, const int row, con
 }
 
 {% if gpu %}
-// The same from a column's beginning on, where the whole vector lies in the row.
+// The same for a vector that lies wholly in the row; `from` is its address in row 0.
 READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int row)
 {
     __global const REAL* place = AT_ROW(__global const REAL, from, row, ld);
@@ -93,7 +93,7 @@ READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int r
 }
 {% endif %}
 
-{# The products with `count` taps from tap t on: values are read one by one, as the window slides over them. #}
+{# Adds the products with `count` taps from tap t: each value is read once, as the window slides over it. #}
 {% macro slide(count) %}
 {% for p in range(window - step) %}
                 const {{ value_type }} v{{ p }} = AT(t + {{ p }});
@@ -130,7 +130,7 @@ READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int r
 {% endfor %}
 {% endmacro %}
 
-{# sum0, sum1, ... of one window, UNROLL taps at a time. #}
+{# Computes sum0, sum1, ... of one window, UNROLL taps at a time. #}
 {% macro window_sums() %}
 {% for w in range(window) %}
             {{ sum_type }} sum{{ w }} = ({{ sum_type }})(0);
@@ -155,8 +155,8 @@ READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int r
 {% endmacro %}
 {% macro total(w) %}{{ "(sum" ~ w ~ ".x + sum" ~ w ~ ".y)" if lanes == 2 else "sum" ~ w }}{% endmacro %}
 
-{# WRITES elements called `name` to places i and on of the group's part of out, in a row that begins at `row`, where `here` is place i;
-   `inside` it knows that they lie there. #}
+{# Stores the WRITES elements of `name` from place i of the group's tile of out, in a row that begins at `row`; `here` is the address of
+   place i. With `inside`, all of them are known to lie in out. #}
 {% set place = "left + i - skew" if skew else "left + i" %}
 {% macro target(c) %}{{ "row[column_of(" ~ place ~ " + " ~ c ~ ", length)]" if separate else "here[" ~ c ~ "]" }}{% endmacro %}
 {% macro store(name, inside=false) %}
@@ -187,11 +187,11 @@ READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int r
 {% endmacro %}
 
 {% if skew %}
-// By how much row top + j of the tile begins further left: what its first place in memory is beyond an aligned one.
+// By how many elements row top + j of the tile begins further left: its first address modulo a vector.
 #define SKEW_OF(j) ((int)(out_offset + (INDEX)(top + (j)) * out_ld) & SKEW)
 {% endif %}
 
-{# The group's part of psi to the tile, BATCH loads at a time: an item's lie in one column, ROWS apart. `whole` groups end within psi. #}
+{# Loads the group's tile of psi, BATCH loads in flight: an item's loads lie in one column, ROWS apart. A `whole` tile lies within psi. #}
 {% macro load_tile(whole) %}
     const int lane = item % (TJ / READS), at = item / (TJ / READS);
     const int p = START(left - SKEW + first + at);
@@ -225,7 +225,7 @@ READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int r
     }
 {% endmacro %}
 
-{# The second tile to out: an item's vectors lie below one another, COLUMNS apart; `inside` groups lie within it. #}
+{# Stores the second tile to out: an item's vectors lie below one another, COLUMNS apart. With `inside`, the tile lies within out. #}
 {% macro store_tile(inside) %}
     const int i = item % (TI / WRITES) * WRITES, start = item / (TI / WRITES);
     __global REAL* corner = out + out_offset{{ " + left + i" if not separate }};
@@ -262,7 +262,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
 {% endif %}
     const int fast = (int)get_group_id(0);
 {% if deep %}
-    // groups too many do the last one's work again
+    // surplus groups repeat the last group's work
     const int last = {{ "(columns - 1) / TJ" if order == "i" else "(length - 1) / TI" }};
     const int slow = min((int)get_group_id(1) + (int)get_group_id(2) * (int)get_num_groups(1), last);
 {% else %}
@@ -322,7 +322,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
 {% else %}
     const int item = (int)get_local_id(0);
 
-    // asked for before the tile and kept after it, so that nobody waits for it
+    // loaded before the tile and written to local memory after it, so that its latency is hidden
     const int tap = min(item, PHASES * TAPS - 1);
     const REAL weight = filter[filter_offset + tap / TAPS * filter_ld + tap % TAPS];
 {% if gpu %}
@@ -364,7 +364,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
 {{ window_sums() }}
 #undef AT
 {% if overlay %}
-        barrier(CLK_LOCAL_MEM_FENCE);    // one window an item: all have read the tile, which is overwritten now
+        barrier(CLK_LOCAL_MEM_FENCE);    // each item has one window, so all have read the tile, which is now overwritten
 {% endif %}
         __local VEC* line = turned + (j * (TI + PADDING) + start) / VECTOR;
 {% for w in range(0, window, vector) %}

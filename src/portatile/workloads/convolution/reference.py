@@ -1,4 +1,4 @@
-"""The float64 reference of a convolution with transposition, by definition."""
+"""The float64 reference of a convolution with transposition, computed by definition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
 from portatile.workloads.axis import Axis
 
-SAMPLES = 64  # lines along either axis of a reference that is sampled
+SAMPLES = 64  # lines along either axis of a sampled reference
 
 
 def filtered(problem: Problem) -> Axis:
@@ -20,7 +20,7 @@ def filtered(problem: Problem) -> Axis:
 
 
 def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Inputs, sample: np.random.Generator | None) -> Expected:
-    """The output and the sum of |filter| |psi| as its scale; with ``sample`` at some places only."""
+    """The output, and the sum of |filter| |psi| as the scale of its error; with ``sample`` only at some places."""
     layout, axis = problem.layout, filtered(problem)
     psi, filters = (operands.view(inputs.operands[name], layout[name], shapes[name]).astype(np.float64) for name in ("psi", "filter"))
     ndat, count = problem.sizes["ndat"], axis.length
@@ -37,7 +37,7 @@ def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Input
 def _sums(
     axis: Axis, psi: NDArray[np.float64], filters: NDArray[np.float64], outputs: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values and scale, a row for each column of psi and a column for each of ``outputs``."""
+    """Values and scale, with a row for each column of psi and a column for each of ``outputs``."""
     values, scale = np.zeros((outputs.size, psi.shape[1])), np.zeros((outputs.size, psi.shape[1]))
     for row, weight in axis.terms(filters, outputs):
         product = weight[:, None] * psi[row]

@@ -1,7 +1,7 @@
 """A convolution along two axes in one pass, which reads and writes a volume once instead of twice.
 
-The values between the two filters stay in local memory. Three separable filters of a volume are one such pass and one of
-``convolution``: four arrays' worth of traffic instead of six.
+The values between the two filters stay in local memory. Three separable filters of a volume take one such pass and one of ``convolution``:
+the traffic of four arrays instead of six.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from portatile.workloads.axis import BANKS, BOUNDARIES
 from portatile.workloads.convolution2d import reference
 from portatile.workloads.convolution2d.reference import axes
 
-MAX_TAPS = 20  # an item keeps a window of them in registers
-SPARE = 8  # a tile fits an axis that it is at most this fraction too long for
+MAX_TAPS = 20  # a work-item keeps a window of so many values in registers
+SPARE = 8  # a tile fits an axis if it wastes at most 1 / SPARE of it
 _TILES: tuple[Config, ...] = tuple(
     {"T1": t1, "T2": t2, "TJ": tj}
     for t1, t2, tj in ((128, 64, 8), (64, 64, 8), (64, 32, 8), (32, 32, 8), (32, 32, 4), (16, 32, 4), (16, 16, 4), (16, 8, 4), (16, 8, 2))
 )
-_LONG: Config = {"WINDOW": 8, "TURN": 16}  # windows of float64 on a GPU whose tiles are not the largest
+_LONG: Config = {"WINDOW": 8, "TURN": 16}  # the windows for float64 on a GPU, in all but the largest tile
 _LONG_TILES: tuple[Config, ...] = tuple({"T1": t1, "T2": 32, "TJ": 8, **_LONG} for t1 in (128, 64))
 
 
 class Convolution2d(Workload):
     """Filters along two axes: out[j, o, q] = the sum over t, u of f[t] f[u] psi[o + lower + t, q + lower + u, j].
 
-    psi is rows x lines x ndat, out ndat x length x width, both row-major: what two passes of ``convolution`` make of psi.
-    ``boundary`` is the first axis's, ``across`` the second's, ``bank``, ``taps`` and ``lower`` belong to both; see there.
+    psi is rows x lines x ndat, out is ndat x length x width, both row-major: the result of two passes of ``convolution``. ``boundary`` is
+    that of the first axis and ``across`` that of the second; ``bank``, ``taps`` and ``lower`` hold for both. See ``convolution``.
     """
 
     name = "convolution2d"
@@ -43,12 +43,12 @@ class Convolution2d(Workload):
         "T1": "Outputs of a work-group along the first axis.",
         "T2": "Outputs of a work-group along the second axis.",
         "TJ": "Lines of a work-group.",
-        "WINDOW": "Neighbouring outputs that a work-item sums at a time along the first axis, by which the group steps.",
-        "TURN": "Neighbouring outputs that a work-item sums at a time along the second axis.",
-        "VECTOR": "Elements of a store.",
-        "AHEAD": "The next step's values are loaded before this one's are summed.",
-        "OVERLAY": "The transposed tile lies over the first one.",
-        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. 0: it decides.",
+        "WINDOW": "Neighbouring outputs along the first axis that a work-item computes at a time; the work-group advances by as many.",
+        "TURN": "Neighbouring outputs along the second axis that a work-item computes at a time.",
+        "VECTOR": "Elements in a store.",
+        "AHEAD": "Prefetching: the next step's values are loaded before the current ones are summed.",
+        "OVERLAY": "The transposed tile shares the local memory of the first one.",
+        "RESIDENT": "Work-groups that should share a multiprocessor, for which CUDA's compiler limits registers. 0: the compiler decides.",
     }
     sizes: Mapping[str, str] = {"n1": "points along the first axis", "n2": "points along the second", "ndat": "lines of either"}
     options: Mapping[str, tuple[Value, ...]] = {
@@ -61,13 +61,13 @@ class Convolution2d(Workload):
     operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """psi is rows x lines x ndat, filter one row or two of taps, out ndat x length x width."""
+        """psi is rows x lines x ndat, filter has one or two rows of taps, out is ndat x length x width."""
         first, second = axes(problem)
         ndat = problem.sizes["ndat"]
         return {"psi": (first.rows, second.rows, ndat), "filter": (first.phases, first.taps), "out": (ndat, first.length, second.length)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The space of all parameters; a group has an item for each column that the second filter reads."""
+        """The space of all parameters; a work-group has a work-item for each column that the second filter reads."""
         first, _ = axes(problem)
         facts: dict[str, Value] = {"phases": first.phases, "ends": first.ends}
         facts["local_free"] = min(device.local_memory, 49152) - first.phases * first.filter_ld * problem.itemsize
@@ -98,7 +98,7 @@ class Convolution2d(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The largest of these tiles that fits the second axis and of which there are enough for the device, or the smallest."""
+        """The largest tile that fits the second axis and leaves enough work-groups for the device, or the smallest."""
         double, gpu, space = problem.dtype == "float64", device.kind == "gpu", self.space(problem, device)
         base: Config = {"WINDOW": 8 if gpu and not double else 4, "TURN": 8, "VECTOR": 2 if double else 4, "AHEAD": True, "OVERLAY": False}
         tiles = (_TILES[0], *_LONG_TILES, *_TILES[3:]) if double and gpu else _TILES
@@ -109,7 +109,7 @@ class Convolution2d(Workload):
         return next(iter((*fitting, *enough, *reversed(legal))))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """A plan of one launch; of none for an empty output. Raises ArgumentError for an output too long for one launch."""
+        """One launch; none for an empty output. Raises ArgumentError for an output too long for one launch."""
         shapes, layout, (first, second) = self.shapes(problem), problem.layout, axes(problem)
         if 0 in shapes["out"]:
             return Plan(())
@@ -151,46 +151,46 @@ class Convolution2d(Workload):
         return operands.gamma(2 * taps, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
 
     def flops(self, problem: Problem) -> float:
-        """2 taps for each of n1 x n2 x ndat points and either axis."""
+        """2 taps for each of n1 x n2 x ndat points and each axis."""
         return 4.0 * axes(problem)[0].taps * problem.sizes["n1"] * problem.sizes["n2"] * problem.sizes["ndat"]
 
     def traffic(self, problem: Problem) -> float:
-        """psi read once, out written once."""
+        """psi read once and out written once."""
         shapes = self.shapes(problem)
         return float(problem.itemsize) * sum(float(np.prod(shapes[name], dtype=np.float64)) for name in ("psi", "out"))
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """One point; shorter than the filter; sizes that no tile divides, padded, aligned to nothing and aligned well."""
+        """One point; axes shorter than the filter; sizes that no tile divides, padded, unaligned and well aligned."""
         cases = (((1, 1, 1), 0, 0), ((5, 3, 7), 0, 0), ((21, 37, 19), 3, 5), ((68, 34, 9), 0, 0), ((36, 40, 20), 4, 0))
         return operands.padded_problems(self, problem, cases)
 
 
 def _waves(config: Config) -> float:
-    """Work-groups for each compute unit from which a tile is better than smaller ones: the last with long windows needs a single one."""
+    """Work-groups for each compute unit from which a tile is better than smaller ones; the last tile with long windows needs only one."""
     return 0.95 if config.items() >= _LONG_TILES[-1].items() else 1.5
 
 
 def _groups(problem: Problem, config: Config) -> int:
-    """Work-groups of a launch."""
+    """The work-groups of a launch."""
     first, second = axes(problem)
     tiles = ((problem.sizes["ndat"], "TJ"), (first.length, "T1"), (second.length, "T2"))
     return int(np.prod([-(-points // int(config[name])) for points, name in tiles]))
 
 
 def _items(problem: Problem, config: Config) -> int:
-    """Work-items of a group: one for each column that the second filter reads, in whole warps."""
+    """Work-items of a work-group: one for each column that the second filter reads, in whole warps."""
     return -(-(int(config["T2"]) + axes(problem)[0].ends) * int(config["TJ"]) // 32) * 32
 
 
 def _writes(problem: Problem, config: Config) -> int:
-    """Elements of a store: as many as the layout of the output allows, and no fewer than the items of a group need for a row of a tile."""
+    """Elements of a store: what the output's layout allows, but enough for the work-items of a work-group to cover a row of a tile."""
     widest = int(config["VECTOR"]) if problem.options["bank"] != "analysis" else 1
     aligned = min(widest, problem.layout["out"].vector_width(problem.itemsize))
     return max(aligned, -(-int(config["T2"]) // _items(problem, config)))
 
 
 def _source(problem: Problem, config: Config, index: str) -> Source:
-    """The kernel text for a configuration. ``index``: OpenCL C's type of places in the operands."""
+    """The kernel text for a configuration. ``index``: the OpenCL C type of indices into the operands."""
     first, second = axes(problem)
     window, vector, writes = int(config["WINDOW"]), int(config["VECTOR"]), _writes(problem, config)
     real = "double" if problem.dtype == "float64" else "float"

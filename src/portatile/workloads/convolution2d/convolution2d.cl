@@ -1,10 +1,10 @@
 {#
-   A work-group walks down T1 outputs of the first axis, for T2 outputs of the second axis and TJ columns of psi.
+   A work-group computes T1 outputs of the first axis x T2 outputs of the second axis for TJ columns of psi, WINDOW of the T1 in each step.
 
-     item (j, k) has column j of line k, k < SPAN: what T2 outputs read            steps: WINDOW x SPAN x TJ in local memory
+     item (j, k) reads column j of line k; T2 outputs need SPAN lines              steps: WINDOW x SPAN x TJ in local memory
                                                                                           k ->
       psi   line k                                                                    +--+--+--+--+
-           +------+   v0 .. v(ends - 1): shared with the windows to come              |s0|s0|s0|s0|  each row is now filtered along k:
+           +------+   v0 .. v(ends - 1): kept for the next windows                    |s0|s0|s0|s0|  each row is now filtered along k:
      walks | v0   |   + WINDOW new values, or `next` ones, loaded a step ahead        |s1|s1|s1|s1|  item (row, which, start) sums TURN
      down  | v1   |   filtered: sum0 .. sum(WINDOW - 1)  ------------------------->   +--+--+--+--+  neighbouring outputs
            | ...  |                                                                         |
@@ -12,10 +12,11 @@
                                                    turned: WINDOW x TJ lines of T2 outputs, stored to out in vectors of WRITES
 #}
 // Filters along two axes in one pass: out[j][o][q] = sum over t and u of f[t] f[u] s[o + first + t][q + across + u][j], where s are
-// the rows of psi. A work-group walks along the first axis: each item keeps what its column's next windows share in registers,
-// filters WINDOW values a step and lays them down; then all filter those along the second axis, turn them round and store.
-// With PHASES 2 even and odd outputs take a filter each, and both start at the even one, on either axis.
-// REAL is the element type, WRITE a vector of WRITES of them, as wide as out is aligned; INDEX holds every place in the operands.
+// the rows of psi. A work-group slides along the first axis: each item keeps the values that its column's next windows share in registers,
+// computes WINDOW sums in each step and writes them to local memory; then all items filter these along the second axis, transpose and
+// store. With PHASES 2 even and odd outputs have a filter each, and both windows start at the even output, on either axis.
+// REAL is the element type, WRITE a vector of WRITES elements, as wide as the alignment of out allows; INDEX can hold every index of the
+// operands.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -27,11 +28,11 @@
 
 {% from "axis.cl" import positions, place_in, place_out %}
 {{ positions(periodic, once) }}
-// The place in psi that holds a position, or -1 where s is zero.
+// The index in psi of a position of the axis, or -1 where s is zero.
 {{ place_in("row_of", periodic, once) }}
 {{ place_in("line_of", periodic_across, false) }}
 
-// Where out holds value o of an axis of that length.
+// The index in out of output o of an axis of that length.
 {{ place_out("column_of") }}
 REAL fetch(__global const REAL* restrict from, const INDEX ld, const int row)
 {
@@ -42,7 +43,7 @@ REAL fetch(__global const REAL* restrict from, const INDEX ld, const int row)
 {% endif %}
 }
 
-{# sum0, sum1, ... of a window over values that `value(p)` names. #}
+{# Computes sum0, sum1, ... of a window: of the registers v0, v1, ... or of cell0, cell1, ..., which are read from local memory. #}
 {% macro sums(prefix, window) %}
 {% for w in range(window) %}
             REAL sum{{ w }} = (REAL)0;
@@ -89,7 +90,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) {{ "MIN_GROUPS(" ~ res
     const int j = item % TJ, k = item / TJ;
     const int line = line_of(begin + across + k, lines);
     const bool mine = k < SPAN && top + j < columns{{ " && line >= 0" if not periodic_across }};
-    // who has no column, or one of zeros, reads rows that are there and, in the end, takes nothing of them
+    // an item without a column, or with a column of zeros, reads valid addresses and discards the values
     __global const REAL* from = psi + psi_offset + (mine ? line * psi_line + top + j : (INDEX)0);
     const int p = START(left + first);
 {% macro load(d) %}fetch(from, psi_ld, row_of(DOWN(p, {{ d }}), rows)){% endmacro %}
@@ -113,7 +114,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) {{ "MIN_GROUPS(" ~ res
         v{{ ends + w }} = next{{ w }};
 {% else %}
         v{{ ends + w }} = {{ load("step + " ~ (ends + w)) }};
-        v{{ ends + w }} = mine ? v{{ ends + w }} : (REAL)0; // no branch: PoCL 5 and 6 take it out of the loop, with the barriers
+        v{{ ends + w }} = mine ? v{{ ends + w }} : (REAL)0; // no branch: PoCL 5 and 6 would hoist it out of the loop, with the barriers
 {% endif %}
 {% endfor %}
 {% if ahead %}
@@ -135,7 +136,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) {{ "MIN_GROUPS(" ~ res
         barrier(CLK_LOCAL_MEM_FENCE);
 
 {% if overlay %}
-        // one window an item: all have read the steps before they are overwritten
+        // each item has one window, so all have read `steps` before it is overwritten
         const int place = item;
         const int row = place % TJ, which = place / TJ % WINDOW, start = min(place / (TJ * WINDOW) * TURN, T2 - TURN);
         __local const REAL* cells = steps + (which * CELLS + start) * TJ + row;

@@ -1,4 +1,4 @@
-"""The float64 reference of two filters along two axes, by definition: one axis after the other."""
+"""The float64 reference of two filters along two axes, computed by definition, one axis after the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
 from portatile.workloads.axis import Axis
 
-SAMPLES = 24  # places along each axis of a reference that is sampled
+SAMPLES = 24  # places along each axis of a sampled reference
 
 
 def axes(problem: Problem) -> tuple[Axis, Axis]:
@@ -21,7 +21,7 @@ def axes(problem: Problem) -> tuple[Axis, Axis]:
 
 
 def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Inputs, sample: np.random.Generator | None) -> Expected:
-    """The output and the sum of |filter| |filter| |psi| as its scale; with ``sample`` at some places only."""
+    """The output, and the sum of |filter| |filter| |psi| as the scale of its error; with ``sample`` only at some places."""
     layout, (first, second) = problem.layout, axes(problem)
     psi, filters = (operands.view(inputs.operands[name], layout[name], shapes[name]) for name in ("psi", "filter"))
     ndat = problem.sizes["ndat"]
@@ -32,7 +32,7 @@ def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Input
     points, weights = psi[:, :, lines].astype(np.float64), filters.astype(np.float64)
 
     def both(points: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Indices line, output of the first axis, output of the second."""
+        """The filter along both axes, indexed by line, output of the first axis, and output of the second."""
         halfway = _sums(first, points, weights, outputs)
         return _sums(second, halfway.transpose(1, 0, 2), weights, across).transpose(2, 1, 0)
 
@@ -45,7 +45,7 @@ def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Input
 
 
 def _sums(axis: Axis, values: NDArray[np.float64], filters: NDArray[np.float64], outputs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The filter along the first axis of ``values``, at ``outputs``."""
+    """``values`` filtered along their first axis, at ``outputs``."""
     sums = np.zeros((outputs.size, *values.shape[1:]))
     for row, weight in axis.terms(filters, outputs):
         sums += weight[:, None, None] * values[row]

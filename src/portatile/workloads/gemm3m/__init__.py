@@ -13,9 +13,9 @@ from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.product import Product
 from portatile.workloads.gemm.reals import TRANSPOSED
 
-_PLANES = 3  # real parts, imaginary parts, and their sums; the products of each
-_SQUARE = 32  # rows and columns that a group transposes
-_BYTES = 32  # of complex elements that a work-item takes
+_PLANES = 3  # planes of an operand (real parts, imaginary parts, their sums), and their products
+_SQUARE = 32  # the order of the square that a work-group transposes
+_BYTES = 32  # bytes of complex elements that a work-item loads at a time
 _PARTS = {"complex64": ("float32", "float", 4), "complex128": ("float64", "double", 8)}
 
 
@@ -30,20 +30,20 @@ class Gemm3m(Product):
 
     name = "gemm3m"
     meanings: Mapping[str, str] = {
-        "WGS": "Work-items of a group of the kernels that take operands apart and put C together.",
+        "WGS": "Work-items of a work-group of the kernels that split the operands into planes and combine the products to C.",
     }
     dtypes = tuple(_PARTS)
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """Any work-group of the device's."""
+        """Every work-group that the device supports."""
         return ParameterSpace({"WGS": structured.GROUPS}, ("WGS <= max_work_group_size",), device.facts())
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """A group that a row of a small matrix fills."""
+        """A work-group as wide as a row of a small matrix."""
         return {"WGS": structured.group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """Three planes of A and of B, their products as one batch, and C of these."""
+        """The launches that split A and B into three planes, their products as one batch, and the launch that combines them to C."""
         blocks.check(problem)
         m, n, group = problem.sizes["m"], problem.sizes["n"], int(config["WGS"])
         if m == 0 or n == 0:
@@ -71,42 +71,42 @@ class Gemm3m(Product):
         )
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """sqrt(10) gamma_(k + 108), relative to the sums of moduli; the reference's own is added.
+        """sqrt(10) gamma_(k + 108), relative to the sums of moduli; the reference's own error is added.
 
-        With s the sum of |a| |b|, the products X and Y together have an error of at most gamma s, and so has the real part; those of Z are
-        formed of sums of moduli up to sqrt(2) |a| and sqrt(2) |b|, so that its error is at most 2 gamma s, and that of the imaginary part
-        3 gamma s. 100 parts that a product may be split into, the roundings of the sums, of the factors and of the additions are counted.
+        With s the sum of |a| |b|, the errors of X and Y together are at most gamma s, and so is that of the real part. Z is computed from
+        sums of moduli up to sqrt(2) |a| and sqrt(2) |b|, so its error is at most 2 gamma s, and that of the imaginary part 3 gamma s. The
+        formula counts 100 parts into which a product may be split, and the roundings of the sums, the factors and the additions.
         """
         k = problem.sizes["k"]
         return sqrt(10) * operands.gamma(k + 108, _PARTS[problem.dtype][0]) + 2 * operands.gamma(k + 7, "float64")
 
 
 def _types(problem: Problem) -> dict[str, Value]:
-    """Definitions of the element type and of its parts for the kernel texts."""
+    """The definitions of the element type, and of the type of its parts, for the kernel texts."""
     return {**blocks.types(problem), "PART": _PARTS[problem.dtype][1]}
 
 
 def _turns(problem: Problem, name: str, device: DeviceInfo) -> bool:
-    """Whether the planes of A or B are transposed: GPUs read operands of float32 with k slow as they lie, and pack others first."""
+    """Whether the planes of A or B are transposed: GPUs read float32 operands with k slow directly, and would pack others first."""
     fast = TRANSPOSED[str(problem.options[f"trans_{name}"])] == ("N" if name == "a" else "T")
     return fast and device.kind == "gpu" and problem.dtype == "complex64"
 
 
 def _wide(problem: Problem, name: str, columns: int) -> int:
-    """Neighbouring elements that a work-item takes: 32 bytes, where all rows of the operand are as many, and aligned so."""
+    """The neighbouring elements that a work-item loads at a time: 32 bytes if rows are whole and aligned multiples of that."""
     itemsize = 2 * _PARTS[problem.dtype][2]
     wide = _BYTES // itemsize
     return wide if columns % wide == 0 and problem.layout[name].vector_width(itemsize) >= wide else 1
 
 
 def _vectors(problem: Problem, wide: int) -> dict[str, Value]:
-    """How the kernel texts name so many elements and as many parts of elements."""
+    """The definitions of the vectors of ``wide`` elements, and of their parts, for the kernel texts."""
     part = _PARTS[problem.dtype][1]
     return {"WIDE": wide, "ELEMENTS": f"{part}{2 * wide}", "PARTS": f"{part}{wide}" if wide > 1 else part}
 
 
 def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, transposed: bool) -> Launch:
-    """The planes of op(A) or op(B), stored as the operand is, or with ``transposed`` as its transpose."""
+    """The launch that writes the planes of op(A) or op(B), stored as the operand is, or with ``transposed`` as its transpose."""
     rows, columns = operand_shapes(problem)[name]
     conjugated = problem.options[f"trans_{name}"] in ("C", "R")
     wide = 1 if transposed else _wide(problem, name, columns)
@@ -127,7 +127,7 @@ def _taken_apart(problem: Problem, name: str, planes: Layout, group: int, transp
 
 
 def _put_together(problem: Problem, planes: Layout, group: int) -> Launch:
-    """C of the three products."""
+    """The launch that combines the three products to C."""
     m, n = problem.sizes["m"], problem.sizes["n"]
     wide = _wide(problem, "c", n)
     source = load(__file__, "combine.cl", {**_types(problem), "WGS": group}, COMPLEX=True, **_vectors(problem, wide))

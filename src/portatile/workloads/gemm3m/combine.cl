@@ -1,4 +1,4 @@
-// C = alpha (X - Y + i (Z - X - Y)) + beta C, of the three real products X, Y and Z, one plane after the other.
+// C = alpha (X - Y + i (Z - X - Y)) + beta C, from the three real products X, Y and Z, which lie in three planes.
 //
 // A work-item takes WIDE neighbouring columns of some rows. With beta = 0 C is not read.
 {% from "scalars.cl" import functions, nothing with context %}

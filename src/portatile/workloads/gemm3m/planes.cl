@@ -1,10 +1,10 @@
-// A complex matrix as three real ones, row by row: its real parts, its imaginary parts, and their sums.
+// Splits a complex matrix into three real ones, row-major: its real parts, its imaginary parts, and their sums.
 //
 //     matrix, row stride ld        planes, row stride `pitch`, `plane` elements from one to the next
 //     re im | re im | ...    ->    re re ...     im im ...     re+im re+im ...
 //
 {% if TRANSPOSED %}
-// The planes are transposed. A group of 32 x 8 work-items takes a square of 32 x 32.
+// The planes are transposed. A group of 32 x 8 work-items transposes a square of 32 x 32 in local memory.
 {% else %}
 // A work-item takes WIDE neighbouring columns of some rows.
 {% endif %}

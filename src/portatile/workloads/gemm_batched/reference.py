@@ -13,11 +13,11 @@ from portatile.workload import Expected, Inputs, Workload
 from portatile.workloads import operands
 from portatile.workloads.gemm import reference as single
 
-_SAMPLE = 16  # problems of a sampled reference
+_SAMPLE = 16  # problems in a sampled reference
 
 
 def inputs(problem: Problem, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> Inputs:
-    """Stacks uniform in [-0.5, 0.5), C NaN where beta is 0; alpha and beta as for one product."""
+    """Stacks uniform in [-0.5, 0.5), with C NaN if beta is 0; alpha and beta as for one product."""
     alpha, beta = single.factors(rng, problem.dtype)
     memory = {
         name: operands.storage(problem.layout[name], shape, single.element(problem, name).name)
@@ -29,7 +29,7 @@ def inputs(problem: Problem, shapes: Mapping[str, tuple[int, ...]], rng: np.rand
 
 
 def reference(problem: Problem, shapes: Mapping[str, tuple[int, ...]], given: Inputs, sample: np.random.Generator | None) -> Expected:
-    """Every C in float64 with the scale of ``gemm``; with ``sample``, where some rows meet some columns of some problems."""
+    """Every C in float64 with the scale of ``gemm``; with ``sample``, some rows and columns of some problems."""
     alpha, beta = single.given_factors(problem, given)
     stored = {name: operands.view(given.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
     a, b = (single.op(stored[name], str(problem.options[f"trans_{name}"])) for name in "ab")
@@ -45,7 +45,7 @@ def reference(problem: Problem, shapes: Mapping[str, tuple[int, ...]], given: In
 
 
 def awkward(workload: Workload, problem: Problem) -> list[Problem]:
-    """Gaps between rows and between matrices, offsets, loose alignment, interleaved rows, a shared A or B, no terms."""
+    """Problems with gaps between rows and between matrices, offsets, loose alignment, interleaved rows, a shared A or B, and k = 0."""
     problems = []
     for count, sizes, pad, offset, alignment, shared in (
         (1, (1, 1, 1), 0, 0, 128, ""),

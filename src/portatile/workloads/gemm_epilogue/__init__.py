@@ -1,4 +1,4 @@
-"""A product and what becomes of it in the same launch: C = activation(scale_a scale_b alpha op(A) op(B) + beta C + bias)."""
+"""A product with an epilogue in the same launch: C = activation(scale_a scale_b alpha op(A) op(B) + beta C + bias)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from portatile.workloads.gemm.by_forms import ProductByForms
 
 
 class GemmEpilogue(ProductByForms):
-    """C (m x n) = activation(s_i t_j alpha op(A) op(B) + beta C + bias), of real types, in the launches of a product.
+    """C (m x n) = activation(s_i t_j alpha op(A) op(B) + beta C + bias) for real types, in the launches of a product.
 
-    The vectors ``scale_a`` (s, one for each row), ``scale_b`` (t, one for each column) and ``bias``, for each row or column as the option
-    says, are there where their options do not say ``none``; they have the type of the sums, float32 of int8, or where ``narrow`` says
-    ``bias``, that has C's type. The activation is ReLU, GELU (with the error function, or with tanh in its place) or SiLU. Parameters are
-    those of ``gemm``; k goes in one launch, since what is not linear comes last.
+    The vectors are ``scale_a`` (s, one for each row), ``scale_b`` (t, one for each column) and ``bias`` (one for each row or column, as the
+    option says); each is present unless its option is ``none``. They have the type of the sums (float32 if operands are int8); with
+    ``narrow="bias"`` the bias has C's type. The activation is ReLU, GELU (with the error function, or with its tanh approximation) or SiLU.
+    The parameters are those of ``gemm``; all of k is computed in one launch, since a nonlinear function comes last.
     """
 
     name = "gemm_epilogue"
@@ -35,26 +35,26 @@ class GemmEpilogue(ProductByForms):
     operands = (Operand("a"), Operand("b"), *(Operand(name) for name in epilogue.VECTORS), Operand("c", "inout"))
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """A, B and C as they are stored; a vector is a row, and has no elements where it is not there."""
+        """A, B and C as stored; a vector is one row, without elements if it is absent."""
         shapes = super().shapes(problem)
         vectors = {name: (1, self._length(problem, name)) for name in epilogue.VECTORS}
         return {"a": shapes["a"], "b": shapes["b"], **vectors, "c": shapes["c"]}
 
     def element(self, problem: Problem, operand: str) -> str:
-        """The operands' type, the result's, or of vectors that of the sums."""
+        """The type of A and B, that of C, or for vectors that of the sums."""
         types = dtypes.product(problem.dtype)
         known = operand in epilogue.VECTORS
         return epilogue.element(operand, types, problem.options["narrow"]) if known else super().element(problem, operand)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Random operands as those of ``gemm``, and random vectors."""
+        """Random operands as for ``gemm``, and random vectors."""
         given = super().inputs(problem, rng)
         shapes = self.shapes(problem)
         vectors = {name: operands.random(rng, problem.layout[name], shapes[name], self.element(problem, name)) for name in epilogue.VECTORS}
         return Inputs({**given.operands, **vectors}, given.scalars)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """C in float64, everywhere or where sampled rows meet sampled columns; its scale is that before the activation."""
+        """C in float64, everywhere or in sampled rows and columns; its scale is that before the activation."""
         shapes = self.shapes(problem)
         stored = {name: operands.view(inputs.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
         a, b = (of_gemm.op(stored[name], str(problem.options[f"trans_{name}"])) for name in "ab")
@@ -79,7 +79,7 @@ class GemmEpilogue(ProductByForms):
 
     def bound(self, problem: Problem, config: Config) -> float:
         """The bound of the product with three more roundings (two scales and the bias), times the activation's largest slope, plus the
-        rounding of the activation and of the conversion.
+        rounding of the activation and of the conversion to C's type.
         """
         types = dtypes.product(problem.dtype)
         kind = epilogue.real(types)
@@ -94,11 +94,11 @@ class GemmEpilogue(ProductByForms):
         return super().reads(problem, scalars) | {name for name in epilogue.VECTORS if problem.options[name] != "none"}
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """None: a part would need its piece of each vector."""
+        """None, because a part would need its piece of each vector."""
         return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """The edge-case problems of ``gemm``, with vectors that begin somewhere."""
+        """The edge-case problems of ``gemm``, with vectors at offsets."""
         problems = []
         for one in super().awkward(problem):
             lengths = {name: self._length(one, name) for name in epilogue.VECTORS}
@@ -109,7 +109,7 @@ class GemmEpilogue(ProductByForms):
     def _scaled(
         self, problem: Problem, product: tuple[Any, Any], factors: Mapping[str, Any], chosen: tuple[NDArray[Any], NDArray[Any]]
     ) -> tuple[Any, Any]:
-        """The ``chosen`` rows of op(A) and columns of op(B) times their factors."""
+        """The ``chosen`` rows of op(A) and columns of op(B), times their scales."""
         (a, b), (rows, columns) = product, chosen
         if problem.options["scale_a"] != "none":
             a = a * factors["scale_a"][0, rows][:, None]
@@ -118,12 +118,12 @@ class GemmEpilogue(ProductByForms):
         return a, b
 
     def _length(self, problem: Problem, name: str) -> int:
-        """Elements of a vector."""
+        """The number of elements of a vector; 0 if it is absent."""
         return {"none": 0, "rows": problem.sizes["m"], "columns": problem.sizes["n"]}[str(problem.options[name])]
 
 
 def activated(values: NDArray[Any], how: str) -> NDArray[Any]:
-    """An activation of float64 values: one of ``epilogue.CHOICES``."""
+    """One of the activations in ``epilogue.CHOICES``, of float64 values."""
     if how == "relu":
         return np.where(values < 0, 0, values)
     if how in ("gelu", "gelu_tanh"):

@@ -1,4 +1,4 @@
-"""Where a float32 product from terms of 16 bits is expected to win: its time on paper beside the native product's."""
+"""When a float32 product from terms of 16 bits is expected to be faster: its estimated time, and that of the native product."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from portatile.workloads.gemm.forms.gpu import default as gpu
 from portatile.workloads.gemm_terms import error, points
 
 LEAST_K = 256
-"""Steps of k from which terms are chosen without tuning: the times on paper are those of long sums."""
+"""Steps of k from which terms are used without tuning: the estimates are those of long sums."""
 
-# In multiply-adds of one compute unit in a microsecond, microseconds, and bytes in a microsecond on one compute unit: the native ones of an
-# H200; those of terms by least squares of the logarithms of 48 products of random shapes on an H100, which they meet within 5 %
+# Rates: multiply-adds or bytes of one compute unit per microsecond; times in microseconds. The native ones are those of an H200. Those of
+# terms are a least-squares fit to the logarithms of 48 products of random shapes on an H100, which they meet within 5 %
 # (bench/random_shapes.py, seeds 477336 and 618853).
 _NATIVE = 0.197e6  # the fastest native product: 52 Tflop/s
-_RATES = {"hopper": 1.08e6, "matrix": 0.37e6}  # while a tile is multiplied
-_STREAM = 2.0e4  # both operands read twice, their terms written
+_RATES = {"hopper": 1.08e6, "matrix": 0.37e6}  # within a tile
+_STREAM = 2.0e4  # both operands are read twice, and their terms written
 _LAUNCH = {"native": 6.0, "terms": 14.5}
-_LATER = 6.0  # more through OpenCL, where no launch begins before the one before has ended
-_ENDED, _LOOSE = 3.9e-4, 4.8e-4  # to begin and to store a tile, an element of it; more for an element of C whose rows are not aligned
-_SURELY = 0.94  # of the native product's time: what wins by less was seen to win as often as not
-_FILLED = 0.85  # of the device, by the native product
+_LATER = 6.0  # further time through OpenCL, where no launch begins before the previous one has ended
+_ENDED, _LOOSE = (
+    3.9e-4,
+    4.8e-4,
+)  # for each element of a tile, to begin and store it; further time for each element of C if its rows are not aligned
+_SURELY = 0.94  # the share of the native time that an estimate must be below; smaller gains were seen to be as often losses
+_FILLED = 0.85  # the share of the device's rate that the native product reaches
 
 
 def default(problem: Problem, device: DeviceInfo) -> Config:
-    """The fastest tile where it wins, else the native product."""
+    """The fastest tile if it is expected to win, otherwise the native product."""
     took, config = _best(problem, device)
     return config if took < math.inf and took < _SURELY * native(problem, device) else points.config(points.NATIVE)
 
@@ -38,7 +41,7 @@ def wins(problem: Problem, device: DeviceInfo) -> bool:
 
 
 def reason(problem: Problem, device: DeviceInfo) -> str:
-    """Why the native product runs in place of an emulated one."""
+    """The reason why the native product runs in place of an emulated one."""
     if "float16" not in device.can.matrix_types:
         return "the device has no matrix units for float16: the native product runs"
     if not any(error.within_native_bound(problem, point.CHUNK, 1) for point in points.TILES.values()):
@@ -49,30 +52,30 @@ def reason(problem: Problem, device: DeviceInfo) -> str:
 
 
 def least(problem: Problem, device: DeviceInfo) -> float:
-    """Microseconds of the product that ``default`` chooses."""
+    """The estimated microseconds of the product that ``default`` chooses."""
     return min(_best(problem, device)[0], native(problem, device))
 
 
 def native(problem: Problem, device: DeviceInfo) -> float:
-    """Microseconds that are expected of the native product."""
+    """The expected microseconds of the native product."""
     expected = gpu.expected(problem, device) if min(problem.sizes.values()) > 0 else None
     return native_us(problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"], device) if expected is None else expected
 
 
 def native_us(multiply_adds: float, device: DeviceInfo) -> float:
-    """Microseconds of so many multiply-adds in one native product that fills the device but for a fifth."""
+    """The expected microseconds of ``multiply_adds`` in one native product that nearly fills the device."""
     return _LAUNCH["native"] + multiply_adds / (_FILLED * _NATIVE * device.compute_units)
 
 
 def _fast(device: DeviceInfo) -> bool:
-    """Whether matrix units multiply float16 at some ten times the plain rate of float32, as on GPUs whose units have float64 too; those of
-    others reach twice that rate with sums in float32, and three products are slower than the native one.
+    """Whether matrix units multiply float16 at some ten times the plain rate of float32, as on GPUs with float64 matrix units. On others
+    they reach only twice that rate with sums in float32, and three products are slower than the native one.
     """
     return "float16" in device.can.matrix_types and bool(device.can.matrix_shapes)
 
 
 def _best(problem: Problem, device: DeviceInfo) -> tuple[float, Config]:
-    """Microseconds of the fastest tile, and its configuration; infinite where none is as accurate as the native product."""
+    """(microseconds, configuration) of the fastest tile; infinite if none is as accurate as the native product."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     best: tuple[float, Config] = (math.inf, points.config(points.NATIVE))
     if k < LEAST_K or min(problem.sizes.values()) == 0 or not _fast(device):

@@ -1,13 +1,15 @@
 {#
-   A tile of C of {16 EACH} x {16 EACH} by 16 x 16 work-items; item (x, y) has rows 64 h + 4 y .. + 3 and columns 64 h + 4 x .. + 3, h < EACH / 4.
-   Each step of 16 of k is read to registers while the one before is multiplied from local memory, where rows and columns lie along k.
+   A tile of C of {16 EACH} x {16 EACH} by 16 x 16 work-items; item (x, y) has rows 64 h + 4 y .. + 3 and columns 64 h + 4 x .. + 3, h <
+   EACH / 4. Each step of 16 of k is loaded into registers while the one before is multiplied from local memory (double buffering), stored
+   k-major.
 #}
-// The native product for rows and columns of C that two terms of 16 bits do not give: where none is lost, every group ends at once.
+// The native product for those rows and columns of C for which two terms of 16 bits are not enough ("lost"); without any, every group ends
+// at once.
 //
-// Groups go from tile to tile, look whether a row or column of it is lost, and store those alone. See terms.cl for `scales`.
+// Each group loops over tiles; it computes a tile in which a row or column is lost, and stores only these. See terms.cl for `scales`.
 {% set side = 16 * EACH %}
 {% set halves = EACH // 4 %}
-{# this item's share of the next steps of an operand #}
+{# loads this item's share of the next 16 steps of an operand #}
 {% macro read(x, fast, first, end) %}
 #pragma unroll
             for (int s = 0; s < {{ EACH }}; ++s) {
@@ -45,7 +47,8 @@ void terms_native(const int m, const int n, const int k, const float alpha, cons
             lost = 0;
         barrier(CLK_LOCAL_MEM_FENCE);
         const int line = item % {{ side }};
-        // items past the tile's side look again: told apart by their number, they would confuse PoCL 5 and 6, as would a branch around the stores
+        // items beyond the tile's side repeat the test: PoCL 5 and 6 miscompile a condition on the item's number, and a branch around the
+        // stores
         if ((row0 + line < m && row_lost[row0 + line]) || (col0 + line < n && column_lost[col0 + line]))
             lost = 1;
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,4 +1,4 @@
-"""The points of the forms on matrix units that multiply sums of two terms, and the configurations that name them."""
+"""The points of the forms on matrix units that multiply sums of two terms, and the configurations that stand for them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm_terms import error
 
 NATIVE = "native"
-_SMALL = 1 << 20  # multiply-adds that a device without units is given in tests
+_SMALL = 1 << 20  # multiply-adds up to which a device without matrix units is used, in tests
 _SPLITS = (1, 2, 4, 8, 16)
-LEAST = 256  # a group that shares a tile has at least so many steps of k
+LEAST = 256  # steps of k of each work-group that shares a tile's k, at least
 _SCALES = (Arg("scales", role="temporary"),)
 
 
 @dataclass(frozen=True)
 class TermsMatrix(MatrixUnits):
-    """The matrix form; sums of high terms leave the unit after every step of an instruction."""
+    """The matrix form, where sums of high terms leave the unit after every step of an instruction."""
 
     TERMS: ClassVar[int] = 2
     CHUNK: ClassVar[int] = 16
@@ -35,7 +35,7 @@ class TermsMatrix(MatrixUnits):
 
 @dataclass(frozen=True)
 class TermsHopper(Hopper):
-    """The hopper form; sums of high terms leave the unit after every tile."""
+    """The hopper form, where sums of high terms leave the unit after every tile."""
 
     TERMS: ClassVar[int] = 2
     CHUNK: ClassVar[int] = 64
@@ -53,11 +53,11 @@ TILES: dict[tuple[str, str], Terms] = {
     ("matrix", "128x128"): TermsMatrix(TBR=2, TBC=4, TRR=4, TCR=2, STAGES=3),
     ("matrix", "64x64"): TermsMatrix(TBR=2, TBC=2, TRR=2, TCR=2, STAGES=3),
 }
-"""Points by form and tile of C, rows x columns."""
+"""The points, by form and tile of C (rows x columns)."""
 
 
 def config(form: str, tile: str = "", *, stages: int = 0, split: int = 1, raster: int = 8) -> Config:
-    """A configuration by what it names; 0 stages are the tile's usual number."""
+    """The configuration of a form and a tile; with 0 ``stages`` the tile's usual number."""
     if form == NATIVE:
         return {"FORM": NATIVE}
     stages = stages or TILES[form, tile].STAGES
@@ -65,7 +65,7 @@ def config(form: str, tile: str = "", *, stages: int = 0, split: int = 1, raster
 
 
 def read(config: Config) -> Terms | None:
-    """The point that a configuration names, None for the native product; raises ArgumentError for a tile that the form does not have."""
+    """The point of a configuration, None for the native product; raises ArgumentError if the form does not have the tile."""
     if config.get("FORM") == NATIVE:
         return None
     point = TILES.get((str(config.get("FORM")), str(config.get("TILE"))))
@@ -79,8 +79,8 @@ def read(config: Config) -> Terms | None:
 
 
 def space(problem: Problem, device: DeviceInfo) -> ParameterSpace:
-    """The native product, and tiles that fit the device and whose bound is no larger than the native product's; k is shared where tiles
-    are few. A device without units, which is only given terms in tests, has small problems with any bound.
+    """The native product, and the tiles that fit the device with a bound no larger than the native one; k is split if tiles are few. A
+    device without matrix units, which uses terms only in tests, has small problems with any bound.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     has = "float16" in device.can.matrix_types
@@ -110,7 +110,7 @@ def space(problem: Problem, device: DeviceInfo) -> ParameterSpace:
 
 
 def _shared(problem: Problem, point: Point, device: DeviceInfo, split: int) -> bool:
-    """Whether it is worth trying that ``split`` groups share the k of a tile."""
+    """Whether it is worth trying to split the k of a tile between ``split`` work-groups."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     tiles = -(-m // point.rows) * -(-n // point.columns)
     return k >= split * LEAST and tiles * split <= 2 * device.compute_units

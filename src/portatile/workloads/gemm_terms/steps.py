@@ -1,4 +1,4 @@
-"""The steps of a float32 product from terms of 16 bits: largest elements, terms, the product of terms, and what these cannot give."""
+"""The steps of a float32 product from terms of 16 bits: largest elements, terms, the product of terms, and the rows that need more."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from portatile.workloads.gemm.storage import k_fast
 from portatile.workloads.gemm_terms import error
 from portatile.workloads.gemm_terms.points import Terms
 
-_TILE = 64  # rows of an operand that a group splits, steps of k at a time
-_CHUNK = 512  # steps of k, of which a group finds the largest elements
-_CHUNKS = 64  # at most, because every group reads what all found
-_DEPTH = 256  # steps of k that a group splits
-_GROUPS = 4  # of the native product, whose work-items have 8 x 8 elements of C or 4 x 4, for each compute unit
+_TILE = 64  # rows of an operand that a work-group splits, and steps of k at a time
+_CHUNK = 512  # steps of k in which a work-group finds the largest elements
+_CHUNKS = 64  # chunks, at most, because every work-group reads the results of all
+_DEPTH = 256  # steps of k that a work-group splits
+_GROUPS = 4  # work-groups of the native product for each compute unit; a work-item has 8 x 8 or 4 x 4 elements of C
 
 _SCALES = Arg("scales", role="temporary")
 
@@ -29,8 +29,8 @@ def native(problem: Problem) -> Plan:
 
 
 def build(problem: Problem, point: Terms, device: DeviceInfo) -> Plan:
-    """Four launches, one more where groups share the k of a tile. No host looks at what the operands hold: the last one, the native
-    product of rows and columns that the terms do not give, ends at once where there are none.
+    """Four launches, and one more with split k. The host does not examine the operands: the last launch, the native product of rows and
+    columns that terms cannot represent, ends at once if there are none.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     pitch = ceil_div(k, _TILE) * _TILE
@@ -48,7 +48,9 @@ def build(problem: Problem, point: Terms, device: DeviceInfo) -> Plan:
 
 
 def _splitting(problem: Problem, pitch: int, chunk: int) -> tuple[Launch, Launch]:
-    """Find the largest elements of rows of op(A) and columns of op(B), ``chunk`` steps of k at a time; write the terms, ``pitch`` a row."""
+    """The launches that find the largest elements of rows of op(A) and columns of op(B), ``chunk`` steps of k at a time, and that write the
+    terms in rows of ``pitch``.
+    """
     m, n, k = (problem.sizes[s] for s in "mnk")
     chunks, strips = ceil_div(k, chunk), ceil_div(max(m, n), _TILE)
     text = load(__file__, "terms.cl", {}, **_facts(problem), miss=repr(error.dropped_share(k)), DEPTH=_DEPTH)
@@ -63,7 +65,7 @@ def _splitting(problem: Problem, pitch: int, chunk: int) -> tuple[Launch, Launch
 
 
 def _rest(problem: Problem, device: DeviceInfo) -> Launch:
-    """The native product of the rows and columns that the terms do not give."""
+    """The native product of the rows and columns that terms cannot represent."""
     m, n = problem.sizes["m"], problem.sizes["n"]
     each = 8 if device.kind == "gpu" and min(m, n) > _TILE else 4
     groups = min(_GROUPS * device.compute_units, ceil_div(m, 16 * each) * ceil_div(n, 16 * each))
@@ -83,12 +85,12 @@ def _sizes(problem: Problem) -> tuple[Arg, ...]:
 
 
 def _read(problem: Problem) -> tuple[Arg, ...]:
-    """A and B as arguments."""
+    """The arguments for A and B."""
     return tuple(arg for name in "ab" for arg in matrix(name, "in", problem.layout[name]))
 
 
 def _product(problem: Problem, point: Terms, device: DeviceInfo, pitch: int) -> Plan:
-    """The product of the terms: one of float16 with sums and results of float32, whose operands lie along k."""
+    """The product of the terms, of float16 with sums and results in float32; the terms are contiguous along k."""
     lines = {name: Layout((pitch, 1)) for name in "ab"}
     sizes = {**problem.sizes, "k": pitch}
     options: dict[str, Value] = {"trans_a": "N", "trans_b": "T"}
@@ -98,6 +100,6 @@ def _product(problem: Problem, point: Terms, device: DeviceInfo, pitch: int) -> 
 
 
 def _renamed(step: Launch) -> Launch:
-    """The launch with the terms in place of the operands."""
+    """The launch with the terms in place of A and B."""
     terms = {name: Arg(f"{name}_terms", role="temporary") for name in "ab"}
     return msgspec.structs.replace(step, args=tuple(terms.get(arg.name, arg) if arg.kind == "buffer" else arg for arg in step.args))

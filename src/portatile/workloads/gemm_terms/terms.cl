@@ -1,20 +1,20 @@
 {#
    An operand is `across` rows of op(A), or columns of op(B), of k elements. Row i is scaled by 2^s, so that its largest element lies in
-   [2^14, 2^15), and an element x of it becomes two halves:
+   [2^14, 2^15), and an element x of it becomes two float16 terms:
 
-        high = half(x 2^s)        low = half((x 2^s - high) 2^11)         x 2^s = high + low 2^-11, but for what `low` rounds
+        high = half(x 2^s)        low = half((x 2^s - high) 2^11)         x 2^s = high + low 2^-11, up to the rounding of `low`
 
    a_terms:  +---- pitch ----+
-             | high          |  m rows                      scales:  scale of m rows, whether row is lost, the same of n columns,
+             | high          |  m rows                      scales:  scale of m rows, whether each is lost; the same of n columns;
              +---------------+                                       whether any is lost
              | low           |  m rows
-             +---------------+                              maxima:  of each chunk of k those of m rows, then of each chunk those of n
+             +---------------+                              maxima:  for each chunk of k that of m rows; then for each chunk of n columns
 #}
-// Splits float32 operands into two terms of 16 bits for matrix units: first the largest magnitudes of each row, then scales and terms.
+// Splits float32 operands into two terms of 16 bits for matrix units: first the largest magnitude of each row, then its scale and terms.
 //
-// A row is lost where it holds infinities, NaN, or an element of which the high term misses more than {{ miss }} of it: the native product
-// computes what such a row gives. Group (x, y, z) has 64 rows from 64 y on, of A where z is 0, else of B. alpha = 0 must not read them.
-{# what both kernels begin with #}
+// A row is lost if it holds an infinity, NaN, or an element whose high term has a relative error above {{ miss }}: the native product
+// handles such a row. Group (x, y, z) has 64 rows from row 64 y, of A if z is 0, else of B. alpha = 0 must not read them.
+{# the common beginning of both kernels #}
 {% macro begin() %}
     const int x = (int)get_local_id(0), y = (int)get_local_id(1), item = y * 64 + x;
     const int second = (int)get_group_id(2), across = second ? n : m, first = (int)get_group_id(1) * 64;
@@ -23,15 +23,15 @@
     __global int* scale_at = scales + (second ? 2 * (long)m : 0);
     if (first >= across)
         return;
-    // of a square of 64 rows and 64 steps of k a work-item reads 16 elements, 4 ld apart, those of its neighbours beside them: its rows are
-    // y, y + 4, ... where k is fast, else its steps
+    // of a square of 64 rows x 64 steps of k a work-item reads 16 elements, 4 ld apart, with its neighbours' elements beside them
+    // (coalesced): its rows are y, y + 4, ... if k is the contiguous dimension, else its steps are
     const int beside = fast ? x : first + x, below = fast ? first + y : y;
 {% endmacro %}
-{# where its elements of the square from step `start` on begin #}
+{# the address of its first element in the square that begins at step `start` #}
 {% macro begins(start) %}at + (fast ? (long)below * ld + {{ start }} + x : (long)({{ start }} + y) * ld + beside){% endmacro %}
-{# its elements of the square from step `start` on as `element_0` to `element_15`; there are none from step `end` on. Compilers make a branch
-   of a question whether to read, and some keep a loop: either waits for one element before it asks for the next. So all are asked for one
-   below the other: a whole square without a question, of another the last row or step in place of what lies past it #}
+{# loads its elements of the square that begins at step `start` as `element_0` to `element_15`; steps from `end` on are zero. Compilers make
+   a branch of a condition on a load, and some keep a loop: either waits for one element before it loads the next. So the loads are written
+   out one below the other: without conditions for a whole square; otherwise with indices clamped to the last row or step #}
 {% macro read_square(start, end) %}
         float {% for s in range(16) %}element_{{ s }}{{ ", " if not loop.last }}{% endfor %};
         if ({{ start }} + 64 <= {{ end }} && first + 64 <= across) {

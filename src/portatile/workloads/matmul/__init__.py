@@ -1,7 +1,7 @@
 """C = A B by the kernels of a first course in GPU matrix multiplication: from one work-item to tiles in local memory.
 
-The two kernels that courses compare (one element each from global memory, or from square tiles in local memory), the
-bottom line of a sequential program, and the next rungs of the usual ladder: more results per work-item, wide loads, a
+They are the two kernels that courses compare (one element of C for each work-item, from global memory or from square tiles in local
+memory), a sequential program as the baseline, and the next rungs of the usual ladder: more results for each work-item, vector loads, a
 transposed operand with rectangular, padded tiles. The fast matrix product is the workload ``gemm``.
 """
 
@@ -24,9 +24,9 @@ from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
 
 _TRANSPOSE_TILE = 16
-_WARP = 32  # lanes that may exchange values
+_WARP = 32  # lanes that can exchange values by shuffles
 
-# The rungs of the ladder that this workload climbs, as differences from BASE.
+# The rungs of the ladder that this workload has, as differences from BASE.
 BASE: Mapping[str, Value] = {
     "ALGORITHM": "local",
     "BLOCK": 16,
@@ -47,7 +47,7 @@ _LATER: Mapping[str, Value] = {
     "SHUFFLE": False,
     "PLAIN": False,
     "CARVEOUT": -1,
-}  # which configurations that were recorded before do not name
+}  # parameters that were added after configurations had been recorded
 RUNGS: Mapping[int, Mapping[str, Value]] = {
     1: {**BASE, "ALGORITHM": "global", "BLOCK": 32},
     2: {**BASE, "BLOCK": 32},
@@ -64,28 +64,28 @@ class Matmul(Workload):
     meanings: Mapping[str, str] = {
         "ALGORITHM": "sequential: one work-item. global: one element of C for each work-item, from global memory. local: tiles of BLOCK x "
         "BLOCK in local memory.",
-        "BLOCK": "Edge of the work-group (global) or of the tile of C (local).",
+        "BLOCK": "The side of the work-group (global), or of the tile of C (local).",
         "ACCUMULATE": "Where a sum is kept: in C itself or in a register.",
-        "UNROLL": "Steps of the innermost loop that are unrolled. 1 forbids unrolling; 0 leaves it to the compiler (local: unrolls it "
-        "whole).",
+        "UNROLL": "Steps of the innermost loop that are unrolled. 1 forbids unrolling; 0 leaves it to the compiler (local: the whole loop "
+        "is unrolled).",
         "DEPTH": "Steps of k in a tile of local memory; 0: BLOCK.",
         "WPT": "Rows of C that a work-item computes (local).",
         "VECTOR": "Columns of C that a work-item computes in one vector (local).",
         "TRANSPOSE": "A is transposed beforehand, so that both operands are read along rows (local).",
-        "PADDING": "Elements after each row of A's tile, so that columns spread over the banks (local).",
-        "SHUFFLE": "Neighbouring work-items read one element of A's tile each and hand it round within the warp (local, NVIDIA).",
-        "LDG": "A and B are read from global memory through the read-only path. Without it the compiler may do so too, because pointers "
-        "are declared restrict (NVIDIA).",
-        "PLAIN": "Pointers are not declared restrict, and nothing goes through the read-only path (NVIDIA).",
-        "CARVEOUT": "Per cent of the memory next to a multiprocessor that is local memory, the rest is cache; -1: the driver decides "
-        "(CUDA).",
+        "PADDING": "Padding, in elements, of the rows of A's tile: avoids bank conflicts (local).",
+        "SHUFFLE": "Each work-item reads one element of A's tile, and the warp exchanges them by shuffles (local, NVIDIA).",
+        "LDG": "A and B are read from global memory through the read-only cache. Otherwise the compiler may still choose it, because "
+        "pointers are declared restrict (NVIDIA).",
+        "PLAIN": "Pointers are not declared restrict, so that nothing is read through the read-only cache (NVIDIA).",
+        "CARVEOUT": "The percentage of the memory next to a multiprocessor that becomes local memory rather than cache; -1: the driver "
+        "decides (CUDA).",
     }
-    hint = "matmul is the teaching workload, which portatile.matmul does not use: that is `portatile tune gemm`, with the same sizes"
+    hint = "matmul is the teaching workload, which portatile.matmul does not use; for that, run `portatile tune gemm` with the same sizes"
     sizes: Mapping[str, str] = {"m": "rows of A and C", "n": "columns of B and C", "k": "columns of A and rows of B"}
     operands = (Operand("a"), Operand("b"), Operand("c", "out"))
 
     def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
-        """Which workload the routine of the same name has."""
+        """A note on the workload that the routine of the same name uses."""
         return "this is the teaching workload: portatile.matmul computes by gemm, which explain('gemm', ...) tells of"
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
@@ -96,9 +96,9 @@ class Matmul(Workload):
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The space of all parameters; an algorithm fixes those that it does not use.
 
-        ``sequential`` is legal only where it ends soon: up to 2^30 multiplications on a CPU, 2^24 elsewhere.
+        ``sequential`` is legal only if it ends soon: up to 2^30 multiplications on a CPU, 2^24 elsewhere.
         """
-        wide = (1, 2, 4, 8) if problem.itemsize == 4 else (1, 2, 4)  # at most 32 bytes, which every compiler takes
+        wide = (1, 2, 4, 8) if problem.itemsize == 4 else (1, 2, 4)  # at most 32 bytes, which every compiler supports
         return ParameterSpace(
             {
                 "ALGORITHM": ("sequential", "global", "local"),
@@ -142,20 +142,22 @@ class Matmul(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Tiles with 8 rows of one vector per work-item, as wide as a CPU's registers or a GPU's loads; else one element each."""
+        """Tiles with 8 rows of one vector for each work-item, as wide as a CPU's registers or a GPU's loads; on
+        small devices one element.
+        """
         if device.max_work_group_size < 256 or device.local_memory < 49152:
             return {**BASE, "ALGORITHM": "global", "BLOCK": 2}
         wide = 8 if device.kind == "cpu" and problem.itemsize == 4 else 4
         return {**BASE, "BLOCK": 64, "DEPTH": 16, "WPT": 8, "VECTOR": wide}
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """``config`` without NVIDIA's instructions on other devices, and without a carve-out where nobody can be asked for it."""
+        """``config`` without NVIDIA's instructions on other devices, and without a carve-out if the driver cannot be asked for one."""
         if not device.nvidia:
             return {name: _LATER.get(name, value) for name, value in config.items()}
         return config if device.can.carveout or "CARVEOUT" not in config else {**config, "CARVEOUT": -1}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch, and before it the transposing one where the configuration asks for it; none for an empty C."""
+        """One launch, preceded by a transposition if the configuration asks for it; none for an empty C."""
         if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
             return Plan(())
         if config["ALGORITHM"] != "local":
@@ -194,7 +196,7 @@ class Matmul(Workload):
         return float(problem.itemsize * sum(math.prod(shape) for shape in self.shapes(problem).values()))
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """One element; less than a block; more than one with rows that nothing aligns; an empty sum; wide aligned rows."""
+        """One element; less than a block; unaligned rows longer than a block; an empty sum; aligned wide rows."""
         cases = (((1, 1, 1), 0, 0), ((5, 3, 7), 0, 0), ((37, 19, 0), 0, 0), ((67, 41, 73), 3, 5), ((70, 68, 36), 4, 0))
         return operands.padded_problems(self, problem, cases)
 
@@ -203,7 +205,7 @@ class Matmul(Workload):
         return problem.sizes["m"], problem.sizes["n"], problem.sizes["k"]
 
     def _index(self, problem: Problem) -> str:
-        """The narrowest integer type that holds every place in the operands; raises ArgumentError where rows are not contiguous."""
+        """The narrowest integer type for indices into the operands; raises ArgumentError if rows are not contiguous."""
         for name, layout in problem.layout.items():
             if layout.strides[1] != 1:
                 raise ArgumentError(f"matmul takes row-major operands, and the elements of a row of {name!r} lie {layout.strides[1]} apart")
@@ -241,10 +243,10 @@ class Matmul(Workload):
 
 
 def sequential(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
-    """A B by three loops of plain Python, one multiplication after another: the baseline of every speed-up.
+    """A B by three loops of plain Python, one multiplication after another: the baseline for speed-ups.
 
-    ``a`` (m x k) and ``b`` (k x n) of one type; some 10^6 multiplications a second, so for small sizes only. Raises
-    ArgumentError if they do not fit.
+    ``a`` (m x k) and ``b`` (k x n) have one type. It does some 10^6 multiplications per second, so it is for small sizes only. Raises
+    ArgumentError if the shapes do not fit.
 
     Examples:
         >>> sequential(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
@@ -283,17 +285,17 @@ def _types(problem: Problem, index: str) -> dict[str, Value]:
 
 
 def _unroll(config: Config) -> str:
-    """The argument of ``#pragma unroll``: not a macro, which some preprocessors leave alone there."""
+    """The argument of ``#pragma unroll``, spelled out because some preprocessors do not expand macros there."""
     return f" {config['UNROLL']}" if config["UNROLL"] else ""
 
 
 def _shared(block: int, config: Config) -> int:
-    """Neighbouring lanes that want the same elements of A's tile, and are no more than it has columns."""
+    """The neighbouring lanes that need the same elements of A's tile, at most as many as it has columns."""
     return min(block // int(config["VECTOR"]), int(config["DEPTH"]) or block, _WARP)
 
 
 def _covering(columns: int, rows: int, block: int, local: Size3) -> Size3:
-    """Work-items of the groups of ``local`` that cover rows x columns in square blocks."""
+    """The work-items that cover rows x columns in square blocks, one work-group of shape ``local`` for each block."""
     return (-(-columns // block) * local[0], min(-(-rows // block), MOST_GROUPS) * local[1], 1)
 
 

@@ -1,6 +1,6 @@
 // C = A B, row-major, without local memory: one work-item for all of C, or one for each element.
-// REAL is the element type, INDEX an integer type that holds every place in the operands. The pointers are not restrict:
-// a compiler that knew C to be apart from A and B would keep the sum in a register where it is asked to keep it in C.
+// REAL is the element type, INDEX an integer type that can hold every index of the operands. The pointers are not restrict:
+// a compiler that knew that C does not alias A or B would keep the sum in a register even with ACCUMULATE_IN_C.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif

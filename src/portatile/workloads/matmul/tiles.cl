@@ -8,14 +8,14 @@
      tile_a:  BLOCK x DEPTH      x VECTOR
      of A                       +-------------------+
      +-------+                  |  ####             |  y          WPT rows, ROWS apart, of VECTOR neighbouring columns:
-     |       |                  |                   |             sum[WPT], vectors in registers for all of k
+     |       |                  |                   |             sum[WPT], vectors in registers throughout the loop over k
      |       |                  |  ####             |  y + ROWS
      |       |                  |                   |
      +-------+                  +-------------------+
 #}
 // C = A B, row-major, through tiles in local memory: a work-group computes BLOCK x BLOCK of C, a work-item WPT rows,
 // ROWS apart, of VECTOR neighbouring columns. With TRANSPOSE, A has been transposed beforehand.
-// REAL is the element type, INDEX an integer type that holds every place in the operands.
+// REAL is the element type, INDEX an integer type that can hold every index of the operands.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -49,7 +49,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_transpose(
 }
 {% endif %}
 
-// VECTOR elements from (row, column) on of a matrix of rows x columns, zeros where it ends.
+// VECTOR elements of a row, from (row, column), of a rows x columns matrix; zeros beyond its end.
 {{ wide }} fetch(__global const REAL* x, const INDEX ld, const int row, const int column, const int rows, const int columns)
 {
 #define AT(i) (row < rows && column + i < columns ? {{ at("x", "row * ld + column + i") }} : (REAL)0)
@@ -87,7 +87,7 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void matmul_loc
 
     for (int top = (int)get_group_id(1) * BLOCK; top < m; top += (int)get_num_groups(1) * BLOCK) {
 {% if shuffle %}
-        // a row of work-items wants the same elements of A: SHARED neighbouring lanes read so many of them, each one, and hand them round
+        // a row of work-items needs the same elements of A: each of SHARED neighbouring lanes reads one, and all exchange them by shuffles
         const int first = item % 32 / SHARED * SHARED;
 {% endif %}
         {{ wide }} sum[WPT];

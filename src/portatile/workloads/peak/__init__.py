@@ -1,4 +1,4 @@
-"""The kernels that measure a device's peak: multiply-adds, matrix products, functions, local memory; without global memory."""
+"""The kernels that measure a device's peak rates without global memory: multiply-adds, matrix products, functions, local memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from portatile.workloads import arguments, operands
 from portatile.workloads.gemm.capabilities import matrix_units
 
 SEGMENT = 1024
-"""Elements of local memory that belong together: element i reads those whose index differs from its own by a multiple of STRIDE."""
+"""Elements of a segment of local memory; element i reads those whose index differs from its own by a multiple of STRIDE."""
 STRIDE = 16
 
 TILE, DEPTH = 128, 8
-"""Chains of a tile, 16 rows of 8, and the multiply-adds of a product's element: what a matrix instruction takes."""
+"""Chains in a tile (16 rows of 8), and multiply-adds for each element of a product: the shape of a matrix instruction."""
 _WARP = 32  # work-items that share a tile
 
 _MAX_EXTENT = 2**31 - 2**20
@@ -28,22 +28,22 @@ _SAMPLED = 64
 
 
 class Peak(Workload):
-    """Peak rates: out[i] = what ``rounds`` steps make of x[i]; no step of a chain can begin before the one before it has ended.
+    """Peak rates: out[i] is the result of ``rounds`` steps that begin with x[i]; each step of this chain depends on the one before.
 
-    ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``sin`` v -> sin(v + 1); ``exp2`` v -> 2^-v;
-    on GPUs float32 functions are the device's own (native) ones. ``local``: the sum over rounds r of x[i ^ 16 r], where only the lowest
-    10 bits of the index change, read from local memory. ``product``: 128 chains are a tile, a matrix X of 16 rows of 8, and a step is
-    V -> V + X Y, where Y are the first 8 rows of X; zeros fill the last tile. All maps but these two contract, so that rounding
-    errors do not grow.
+    ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``sin`` v -> sin(v + 1); ``exp2`` v -> 2^-v; on
+    GPUs float32 functions are the device's native ones. ``local``: the sum over rounds r of x[i ^ 16 r], read from local memory, where only
+    the lowest 10 bits of the index change. ``product``: a tile of 128 chains is a matrix X of 16 rows of 8, and a step is V -> V + X Y,
+    where Y is the first 8 rows of X; zeros fill the last tile. All maps but the last two contract, so that rounding errors do not grow.
     """
 
     name = "peak"
     meanings: Mapping[str, str] = {
-        "WGS": "Work-items of a group.",
-        "VECTOR": "Chains of one vector.",
-        "ILP": "Vectors of a work-item, so that the next one is under way while one waits; with matrix units, tiles of a warp.",
-        "UNROLL": "Rounds that are written out one after another.",
-        "MAD": "How a multiply-add is spelled, or mma: products by matrix units.",
+        "WGS": "Work-items of a work-group.",
+        "VECTOR": "Chains in a vector.",
+        "ILP": "Independent vectors of a work-item, whose operations overlap (instruction-level parallelism); with matrix units, tiles of "
+        "a warp.",
+        "UNROLL": "Rounds for which the loop is unrolled.",
+        "MAD": "How a multiply-add is written; mma: products by matrix units.",
     }
     sizes: Mapping[str, str] = {"n": "chains", "rounds": "steps of a chain"}
     options: Mapping[str, tuple[Value, ...]] = {"quantity": ("fma", "rsqrt", "cos", "exp2", "local", "sin", "product")}
@@ -51,7 +51,7 @@ class Peak(Workload):
     scalars: Mapping[str, float] = {"a": 0.75, "b": 0.25}
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """Two vectors of n."""
+        """Two vectors of n elements."""
         return {"x": (problem.sizes["n"],), "out": (problem.sizes["n"],)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
@@ -68,7 +68,7 @@ class Peak(Workload):
                 "WGS <= max_work_group_size",
                 "WGS > 1 or device_kind == 'cpu'",
                 "VECTOR * ILP <= 64 or WGS == 1",
-                "VECTOR * itemsize <= (64 if device_kind == 'cpu' else 16)",  # devices that are no CPU load 128 bits at most
+                "VECTOR * itemsize <= (64 if device_kind == 'cpu' else 16)",  # other devices load at most 128 bits
                 "VECTOR * itemsize < 64 or (wide_arithmetic if quantity == 'fma' and MAD == 'a*b+c' else wide_functions)",
                 "ILP * UNROLL <= (64 if device_kind == 'cpu' else 256) and VECTOR * ILP * UNROLL <= 512",
                 "quantity == 'fma' or MAD != 'a*b+c'",
@@ -82,14 +82,16 @@ class Peak(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Eight chains to each of many work-items; on a CPU eight or more registers of one; four tiles to a warp."""
+        """Eight chains for each of many work-items; on a CPU eight or more registers of one work-item; with matrix units four tiles for
+        each warp.
+        """
         local = problem.options["quantity"] == "local"
         if problem.options["quantity"] == "product":
             if problem.dtype == "float64" and matrix_units(device):
                 return {"WGS": 256, "VECTOR": 1, "ILP": 4, "UNROLL": 8, "MAD": "mma"}
             return {"WGS": 1 if device.kind == "cpu" else 64, "VECTOR": 1, "ILP": 4, "UNROLL": 1, "MAD": "fma"}
         if device.kind == "cpu":
-            # calls of a library are not unrolled
+            # loops with calls of library functions are not unrolled
             mad, unroll = {"fma": ("a*b+c", 8), "local": ("fma", 8)}.get(str(problem.options["quantity"]), ("fma", 1))
             return {"WGS": 1, "VECTOR": 32 // problem.itemsize, "ILP": 8, "UNROLL": unroll, "MAD": mad}
         if local:
@@ -97,7 +99,7 @@ class Peak(Workload):
         return {"WGS": min(256, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 32, "MAD": "fma"}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """A plan of one launch; of none without chains. Raises ArgumentError for gaps between elements, or too many chains."""
+        """One launch; none without chains. Raises ArgumentError for gaps between elements, or for too many chains."""
         n, layout = problem.sizes["n"], problem.layout
         if n == 0:
             return Plan(())
@@ -112,7 +114,7 @@ class Peak(Workload):
         defines: dict[str, Value] = {"WGS": items, "VECTOR": vector, "ILP": ilp, "REAL": real, "SEGMENT": SEGMENT, "STRIDE": STRIDE}
         defines |= {"VEC": real if vector == 1 else f"{real}{vector}", **({"DOUBLE": True} if double else {})}
         values = {"vector": vector, "ilp": ilp, "unroll": config["UNROLL"], "mad": config["MAD"]}
-        values["native"] = not double and device.kind == "gpu"  # on a CPU they may have 12 bits
+        values["native"] = not double and device.kind == "gpu"  # on a CPU they may have 12 bits only
         if quantity == "product":
             text, chains = "product.cl", items * ilp * (TILE // _WARP if config["MAD"] == "mma" else 1)
         else:
@@ -137,7 +139,7 @@ class Peak(Workload):
         return Inputs({"x": memory, "out": out}, {"a": float(a), "b": float(b)})
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """The chains step by step in float64; with ``sample`` some of them. The scale is explained in ``bound``."""
+        """The chains step by step in float64; with ``sample``, some of them. ``bound`` explains the scale."""
         n, layout = problem.sizes["n"], problem.layout
         x = operands.view(inputs.operands["x"], layout["x"], (n,)).astype(np.float64)
         chosen: NDArray[np.int64] = np.arange(n) if sample is None else operands.lines(sample, n, _SAMPLED)
@@ -147,7 +149,7 @@ class Peak(Workload):
         return {"out": Expected(values, scale, operands.places(layout["out"], chosen))}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """The sum of errors of e for each step: e / (1 - q) where a step shrinks the earlier ones by q; for sums gamma_rounds.
+        """The sum of an error e for each step: e / (1 - q) if a step shrinks earlier errors by q; for sums gamma_rounds.
 
         In units of 2^-24: a multiply-add errs by 2 of |a v| + |b|, and q = |a| <= 0.9: 20 of the largest |v|. A native inverse
         root errs by 8 (PTX's rsqrt.approx: 2^-22.9), q = 1/2 of the relative error; a native exp2 by 4 (ex2.approx: 2 ulp) at
@@ -163,18 +165,18 @@ class Peak(Workload):
         return operands.gamma(factor, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
 
     def flops(self, problem: Problem) -> float:
-        """The operations of each round and chain: 2 of a multiply-add, 16 of a product's, 1 of a function or of adding what local memory
-        gave.
+        """The operations of each round and chain: 2 for a multiply-add, 16 for a product's, 1 for a function or for adding a value from
+        local memory.
         """
         each = {"fma": 2.0, "product": 2.0 * DEPTH}.get(str(problem.options["quantity"]), 1.0)
         return each * problem.sizes["n"] * problem.sizes["rounds"]
 
     def traffic(self, problem: Problem) -> float:
-        """x read once, out written once."""
+        """x read once and out written once."""
         return 2.0 * problem.itemsize * problem.sizes["n"]
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """One chain; no step; few odd steps, whose number the results still show; more chains than groups hold, aligned to nothing."""
+        """One chain; no step; few odd steps, whose number the results still show; unaligned, more chains than work-groups hold."""
         cases = (((1, 1), 0, 0), ((19, 0), 0, 0), ((131, 3), 0, 3), ((1025, 7), 0, 1), ((3001, 70), 0, 0))
         return operands.padded_problems(self, problem, cases)
 
@@ -182,7 +184,7 @@ class Peak(Workload):
 def _chains(
     problem: Problem, x: NDArray[np.float64], chosen: NDArray[np.int64], scalars: Mapping[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values of the chosen chains and their scales."""
+    """The values of the chosen chains, and their scales."""
     rounds, quantity = problem.sizes["rounds"], problem.options["quantity"]
     if quantity == "local":
         padded = np.concatenate([x, np.zeros(-x.size % SEGMENT)])

@@ -1,12 +1,12 @@
-// Arithmetic without memory: chains of one instruction, ILP vectors of them to a work-item, and reads of local memory.
-// Element i of out is what ROUNDS steps make of element i of x, whatever the shape of the work-groups.
+// Arithmetic without memory traffic: ILP independent chains of one vector instruction in each work-item; or reads of local memory.
+// Element i of out is element i of x after ROUNDS steps, whatever the shape of the work-groups.
 {% set local = quantity == "local" %}
 {% set fast = "native_" if native else "" %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-#ifdef __clang__  // a loop that is not unrolled takes longer; to say so PoCL would write to the caller's terminal
+#ifdef __clang__  // Clang warns of a loop that it does not unroll, and PoCL would print this on the caller's terminal
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 {% if quantity == "fma" %}

@@ -1,5 +1,5 @@
 {#
-   The fragments of a tile in a warp: lane = 4 g + t, g < 8, t < 4, for a product of m16n8k8 (PTX ISA, mma with float64):
+   The fragments that a lane of a warp holds, lane = 4 g + t, g < 8, t < 4, for mma.m16n8k8 with float64 (PTX ISA):
 
           X: 16 x 8                        Y: 8 x 8                          V: 16 x 8
             columns t    t + 4               columns g                         columns 2 t and 2 t + 1
@@ -9,14 +9,14 @@
    g + 8   |  a_1  |  a_3  |         t + 4  |      b_1      |         g + 8   |   v_2   v_3   |
            +-------+-------+                +---------------+                 +---------------+
 #}
-// Matrix products without memory: V += X Y again and again, for tiles X of 16 rows of 8 and Y, the first 8 rows of X.
-// Element i of out is what ROUNDS steps make of element i of x; tile i / 128 ends in zeros where the chains end.
+// Matrix products without memory traffic: V += X Y repeatedly, for tiles X of 16 x 8 and Y, the first 8 rows of X.
+// Element i of out is element i of x after ROUNDS steps; tile i / 128 is padded with zeros beyond element n.
 {% set mma = mad == "mma" %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-// an element of tile t
+// element `at` of tile t
 #define X(t, at) ((t) * 128 + (at) < n ? x[x_offset + (t) * 128 + (at)] : (REAL)0)
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void peak(
@@ -24,8 +24,8 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void peak(
 {
     const int item = (int)get_local_id(0);
 {% if mma %}
-    // A warp has ILP tiles. Of each a lane holds a, X at row lane / 4 or 8 more and column lane % 4 or 4 more; b, Y at row lane % 4 or 4 more
-    // and column lane / 4; and v, V at row lane / 4 or 8 more and columns 2 (lane % 4) and 1 more.
+    // A warp has ILP tiles. Of each a lane holds a_0 to a_3: X at row lane / 4 (+ 8) and column lane % 4 (+ 4); b_0 and b_1: Y at row lane
+    // % 4 (+ 4) and column lane / 4; v_0 to v_3: V at row lane / 4 (+ 8) and columns 2 (lane % 4) (+ 1).
     const int lane = item % 32, row = lane / 4, column = lane % 4;
     const int first = ((int)get_group_id(0) * (WGS / 32) + item / 32) * {{ ilp }};
 {% for j in range(ilp) %}

@@ -1,8 +1,8 @@
-"""Filters along each axis of a volume, added up: Laplacians and other stencils in the shape of a star.
+"""Filters along each axis of a volume, added up: Laplacians and other star-shaped stencils.
 
-On a GPU one launch filters both axes of every plane, another the axis across the planes and adds: five arrays' worth of traffic goes
-through memory. On a CPU one launch does it all, from tiles that caches hold. Passes that turn the array, as separable filters take them,
-and add what they gave would need twenty.
+On a GPU one launch filters both axes of every plane, and another filters the axis across the planes and adds: the traffic of five arrays.
+On a CPU one launch does everything, in tiles that stay in cache. Separable filters that transpose the array in each pass, and a sum of
+their results, would need the traffic of twenty arrays.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from portatile.workloads.axis import Axis
 from portatile.workloads.stencil import reference
 from portatile.workloads.stencil.reference import axes
 
-MAX_TAPS = 32  # an item keeps a window of them in registers
-_MAX_LOCAL = 49152  # bytes that every GPU grants
-_MOST_PRIVATE = 2**20  # bytes of an item's own arrays, which lie on the stack of a thread
-_DEPTH = 64  # planes that an item goes through
-_KEPT = ("periodic", "zero")  # boundaries that keep the size
+MAX_TAPS = 32  # a work-item keeps a window of so many values in registers
+_MAX_LOCAL = 49152  # bytes of local memory that every GPU grants
+_MOST_PRIVATE = 2**20  # bytes of a work-item's private arrays, which lie on a thread's stack
+_DEPTH = 64  # planes that a work-item goes through
+_KEPT = ("periodic", "zero")  # boundaries that preserve the size
 _TILES = ((128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32))
 
 
 class Stencil(Workload):
     """Sums along axes: out[i, j, k] = the sum over t of f[0, t] psi[i + lower + t, j, k] + f[1, t] psi[i, j + lower + t, k] + ...
 
-    psi and out are n1 x n2 x n3, stored as n1 x n2 rows of n3; filter has a row of ``taps`` for each of the last ``axes`` axes: with two,
-    n1 is a number of planes. Beyond an axis's ends psi continues by ``boundary1`` to ``boundary3``: periodic, or zero.
+    psi and out are n1 x n2 x n3, stored as n1 x n2 rows of n3; filter has a row of ``taps`` for each of the last ``axes`` axes: with two
+    axes, n1 is the number of planes. Beyond the ends of its axes psi continues as ``boundary1`` to ``boundary3`` say: periodic, or zero.
     """
 
     name = "stencil"
     meanings: Mapping[str, str] = {
-        "FORM": "march: a group has a work-item for each column and walks down the rows, twice. vectors: a group is one work-item that "
-        "sums explicit vectors, plane after plane.",
+        "FORM": "march: a work-group has a work-item for each column and moves down the rows, twice. vectors: a work-group is one "
+        "work-item that sums explicit vectors, plane by plane.",
         "T1": "Rows of a work-group.",
         "T2": "Columns of a work-group.",
-        "WINDOW": "Neighbouring outputs, or vectors of VECTOR outputs, that a work-item sums at a time.",
-        "VECTOR": "Elements of a vector in the form vectors.",
-        "RESIDENT": "Work-groups per multiprocessor for which CUDA's compiler must leave registers. 0: it decides.",
+        "WINDOW": "Neighbouring outputs, or vectors of VECTOR outputs, that a work-item computes at a time.",
+        "VECTOR": "Elements of a vector, in the form vectors.",
+        "RESIDENT": "Work-groups that should share a multiprocessor, for which CUDA's compiler limits registers. 0: the compiler decides.",
     }
     sizes: Mapping[str, str] = {"n1": "points along the first axis", "n2": "points along the second", "n3": "points along the third"}
     options: Mapping[str, tuple[Value, ...]] = {
@@ -60,7 +60,7 @@ class Stencil(Workload):
     operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """psi and out are n1 n2 x n3, filter axes x taps."""
+        """psi and out are (n1 n2) x n3, filter is axes x taps."""
         n1, n2, n3 = problem.sizes.values()
         return {"psi": (n1 * n2, n3), "filter": (int(problem.options["axes"]), int(problem.options["taps"])), "out": (n1 * n2, n3)}
 
@@ -90,22 +90,22 @@ class Stencil(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """On a CPU vectors of 64 bytes; elsewhere the largest of some tiles of which there are enough for the device and that waste little,
-        or the smallest.
+        """On a CPU vectors of 64 bytes; on a GPU the largest tile that leaves enough work-groups for the device and wastes little, or the
+        smallest.
         """
         n1, n2, n3 = problem.sizes.values()
         if device.kind == "cpu":
             return {"FORM": "vectors", "T1": 16, "T2": 64, "WINDOW": 4, "VECTOR": 64 // problem.itemsize, "RESIDENT": 0}
         space = self.space(problem, device)
         base: Config = {"FORM": "march", "WINDOW": 8, "VECTOR": 1, "RESIDENT": 0}
-        tiles = _TILES if problem.dtype == "float64" else _TILES[2:]  # in float32 the wider ones take more registers than there are
+        tiles = _TILES if problem.dtype == "float64" else _TILES[2:]  # in float32 the wider tiles would need too many registers
         legal = [config for t1, t2 in tiles if space.violated(config := {**base, "T1": t1, "T2": t2}) is None]
         enough = [c for c in legal if n1 * -(-n2 // int(c["T1"])) * -(-n3 // int(c["T2"])) * 2 >= 3 * device.compute_units]
         fitting = [c for c in enough if -n3 % int(c["T2"]) * 4 <= n3 and -n2 % int(c["T1"]) * 4 <= n2]
         return next(iter((*fitting, *enough, *reversed(legal), {**base, "T1": 16, "T2": 16})))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch, or the planes and then the axis across them; nothing for an empty output."""
+        """One launch; or one for the planes and one for the axis across them; none for an empty output."""
         shapes = self.shapes(problem)
         if 0 in shapes["out"]:
             return Plan(())
@@ -113,20 +113,20 @@ class Stencil(Workload):
         return Plan((self._vectors(problem, config),) if config["FORM"] == "vectors" else self._stencil_launches(problem, config, device))
 
     def _stencil_launches(self, problem: Problem, config: Config, device: DeviceInfo) -> tuple[Launch, ...]:
-        """The planes, and with three axes the one across them."""
+        """The launch for the planes, and with three axes the one for the axis across them."""
         first, second, third = axes(problem)
         gpu = device.kind == "gpu"
         within = self._pass(problem, config, (first.n, second.n, third.n), _volumes(problem), (second.boundary, third.boundary), gpu)
         if problem.options["axes"] == 2:
             return (within,)
-        points, plane = (second.n, first.n, third.n), second.n * third.n  # a plane for each place of the second axis
+        points, plane = (second.n, first.n, third.n), second.n * third.n  # a plane for each point of the second axis
         transposed = {name: replace(layout, strides=(*layout.strides[1::-1], 1)) for name, layout in _volumes(problem).items()}
-        if plane < 2**30 and all(problem.layout[name].strides[0] == third.n for name in transposed):  # or one that holds all columns
+        if plane < 2**30 and all(problem.layout[name].strides[0] == third.n for name in transposed):  # or a single plane with all columns
             points, transposed = (1, first.n, plane), {name: replace(layout, strides=(0, plane, 1)) for name, layout in transposed.items()}
         return within, self._pass(problem, config, points, transposed, (first.boundary,), gpu)
 
     def _vectors(self, problem: Problem, config: Config) -> Launch:
-        """All filters in a launch over planes, rows and columns."""
+        """The launch of all filters over planes, rows and columns."""
         first, second, third = axes(problem)
         t1, t2, vector = (int(config[name]) for name in ("T1", "T2", "VECTOR"))
         groups = -(-third.n // t2), -(-second.n // t1), -(-first.n // _DEPTH)
@@ -146,7 +146,9 @@ class Stencil(Workload):
         boundaries: tuple[str, ...],
         gpu: bool,
     ) -> Launch:
-        """The filter along the rows of planes and, with a second boundary, the one along the columns; without, it adds to what is there."""
+        """The launch that filters along the first axis of planes and, if there is a second boundary, along the second; otherwise it adds to
+        ``out``.
+        """
         first, *_ = axes(problem)
         ahead, ends = _reach(first)
         planes, rows, columns = points
@@ -186,7 +188,7 @@ class Stencil(Workload):
         }
 
     def _arguments(self, problem: Problem, points: tuple[int, int, int], layout: Mapping[str, Layout], role: Role) -> tuple[Arg, ...]:
-        """The arguments of a kernel: points, and operands as they lie; ``role`` is that of ``out``."""
+        """The arguments of a kernel: points, and operands with these layouts; ``role`` is that of ``out``."""
         index = arguments.index_type(problem, self.shapes(problem))
         return (
             *arguments.literals(dict(zip(("planes", "rows", "columns"), points, strict=True))),
@@ -238,7 +240,7 @@ def _launch(problem: Problem, source: Source, passed: tuple[Arg, ...], groups: t
 
 
 def _volumes(problem: Problem) -> dict[str, Layout]:
-    """The layouts of psi and out with planes, rows and columns."""
+    """The layouts of psi and out as planes, rows and columns."""
     lines = {name: problem.layout[name] for name in ("psi", "out")}
     return {name: replace(layout, strides=(problem.sizes["n2"] * layout.strides[0], *layout.strides)) for name, layout in lines.items()}
 
@@ -248,7 +250,7 @@ def _real(problem: Problem) -> str:
 
 
 def _reach(axis: Axis) -> tuple[int, int]:
-    """The places that a window over the taps' and the point itself reaches before the point, and on both sides together."""
+    """(points that a window over the taps and the point itself extends before the point, and in total on both sides)."""
     ahead = max(-axis.lower, 0)
     return ahead, ahead + max(axis.lower + axis.taps - 1, 0)
 

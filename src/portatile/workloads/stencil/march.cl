@@ -1,38 +1,38 @@
 {#
-   A work-group walks down T1 rows of T2 columns of a plane, WINDOW rows a step; item c has column c.
+   A work-group computes T1 rows x T2 columns of a plane, from top to bottom, WINDOW rows in each step; item c has column c.
 
      registers of an item, one column:             local memory `steps`, WINDOW lines of SPAN = T2 + ENDS places (second filter only)
 
        v0      \                                     AHEAD      T2: the items' own columns      ENDS - AHEAD
-       v1       | ENDS values, shared with           +----+-------------------------------+----+
-       ...      | the windows to come                |near| v(ahead)   of every column    |near|   line 0
+       v1       | ENDS values, kept for              +----+-------------------------------+----+
+       ...      | the next windows                   |near| v(ahead)   of every column    |near|   line 0
        v(ENDS) /                                     |near| v(ahead+1)                    |near|   line 1
        ...     WINDOW new values, loaded a           +----+-------------------------------+----+
-               step ahead as `next`                  item i sums WINDOW places of line i % WINDOW, to `turned`, whence
-                                                     item c takes the WINDOW sums of its own column c
+               step ahead as `next`                  item i computes WINDOW sums of line i % WINDOW, to `turned`, from which
+                                                     item c reads the WINDOW sums of its own column c
 #}
 // Filters along two axes of planes, or along one, and their sum: out[i][j] = sum over t of f[t] s[i + lower + t][j], along the rows,
-// plus sum over t of g[t] s[i][j + lower + t], along the columns, plus what out holds already: each of the last two where it is asked for.
-// A work-group walks down the rows of T2 columns: each item keeps what its column's next windows share in registers. For the other filter
-// the rows of a step lie in local memory, with their neighbours' ends; an item sums WINDOW places of one of WINDOW rows, and everyone
-// fetches the sums of its column. The lines of local memory begin in different banks, so that neighbouring items never meet.
-// A window is of ENDS places more than its outputs, AHEAD of them before the first, and holds the outputs' own places.
-// REAL is the element type, INDEX holds every place in the operands.
+// plus sum over t of g[t] s[i][j + lower + t], along the columns, plus the previous value of out[i][j]. The last two terms are optional.
+// A work-group slides down T2 columns: each item keeps the values that its column's next windows share in registers. For the other filter
+// the rows of a step lie in local memory, with a halo on both sides; an item computes WINDOW sums of one of WINDOW rows, and each item then
+// reads the sums of its column. The lines of local memory begin in different banks, so that neighbouring items have no bank conflicts.
+// A window has ENDS inputs more than outputs, AHEAD of them before the first output, and contains the outputs' own positions.
+// REAL is the element type, INDEX can hold every index of the operands.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
 #define SPAN (T2 + ENDS)
-#define LINE ((SPAN + 30) / 32 * 32 + 1)    // one place more than a multiple of the banks
+#define LINE ((SPAN + 30) / 32 * 32 + 1)    // one element more than a multiple of the number of banks
 
 {% from "axis.cl" import positions, place_in %}
 {{ positions(periodic, once) }}
-// The place in psi that holds a position, or -1 where s is zero.
+// The index in psi of a position of the axis, or -1 where s is zero.
 {{ place_in("row_of", periodic, once) }}
 {{ place_in("column_of", periodic_across, false) }}
 
-{# Whether a row is there for an item that `is` concerned: on a CPU as one condition that each step changes, for PoCL 5 takes others out of
-   the loop, with the barriers; CUDA's compiler orders loads better by several. #}
+{# Whether `row` exists for an item for which `is` holds. On a CPU this is one condition that changes in each step: PoCL 5 hoists others out
+   of the loop, with the barriers. CUDA's compiler orders loads better if the conditions are separate. #}
 {% macro both(is, end, row) %}{{ is ~ " && " ~ row ~ " < rows" if gpu else row ~ " < " ~ end }}{% endmacro %}
 REAL fetch(__global const REAL* restrict from, const INDEX ld, const int row)
 {
@@ -43,7 +43,7 @@ REAL fetch(__global const REAL* restrict from, const INDEX ld, const int row)
 {% endif %}
 }
 
-{# sum0, sum1, ... of a window over the values `prefix` p, the first of which is `lead` places before the first tap's; the weights lie in
+{# Computes sum0, sum1, ... of a window over the values `prefix` p, of which `lead` precede that of the first tap; the weights lie in
    `filters` from `start` on. #}
 {% macro sums(prefix, start) %}
 {% for w in range(window) %}
@@ -85,7 +85,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
     for (int w = item; w < {{ 2 if across else 1 }} * TAPS; w += T2)
         filters[w / TAPS * FILTER_LD + w % TAPS] = filter[filter_offset + (w / TAPS + FIRST_FILTER) * filter_ld + w % TAPS];
 
-    // whoever has no column reads, for its neighbours, what stands for one there
+    // an item beyond the last column reads the value that the boundary condition puts there, for its neighbours
     const int column = {{ "column_of(begin + item, columns)" if across else "min(begin + item, columns - 1)" }};
     const bool mine = begin + item < columns;
 {% if not gpu %}
@@ -116,7 +116,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {{ own("next" ~ w, ends + w) }}
 {% endfor %}
 {% if halo %}
-    // the places beside the tile, of each of which an item has the same one in every step
+    // the halo on both sides of the tile: an item loads the same elements of it in every step
 {% macro there(h) %}has{{ h }}{{ " && at" ~ h ~ " >= 0" if zeros }}{% endmacro %}
 {% for h in range(halo) %}
     const int row{{ h }} = min((item + {{ h }} * T2) / ENDS, WINDOW - 1), end{{ h }} = (item + {{ h }} * T2) % ENDS;
@@ -126,7 +126,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
     __global const REAL* beside{{ h }} = lines + max(at{{ h }}, 0);
     REAL near{{ h }} = (REAL)0;
 {% if not gpu %}
-    const int place{{ h }} = has{{ h }} ? row{{ h }} * LINE + cell{{ h }}_ : WINDOW * LINE + item; // or behind the lines
+    const int place{{ h }} = has{{ h }} ? row{{ h }} * LINE + cell{{ h }}_ : WINDOW * LINE + item; // or an unused place after the lines
     const int there{{ h }}_end = {{ there(h) }} ? rows : 0;
 {% endif %}
 {% endfor %}
@@ -153,7 +153,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {% endfor %}
 {% endif %}
 {% if across %}
-        // the centre of each window is the row that it filters across
+        // the centre of each window is the row that the second filter takes
 {% for w in range(window) %}
         steps[{{ w }} * LINE + AHEAD + item] = v{{ w + ahead }};
 {% endfor %}

@@ -1,4 +1,4 @@
-"""The sums that filters along the axes of a volume must give, by definition, in float64."""
+"""The float64 reference of a sum of filters along the axes of a volume, computed by definition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
 from portatile.workloads.axis import Axis
 
-SAMPLES = 24  # places along each axis of a reference that is sampled
+SAMPLES = 24  # places along each axis of a sampled reference
 
 
 def axes(problem: Problem) -> tuple[Axis, Axis, Axis]:
@@ -22,7 +22,7 @@ def axes(problem: Problem) -> tuple[Axis, Axis, Axis]:
 
 
 def solution(problem: Problem, shapes: dict[str, tuple[int, ...]], inputs: Inputs, sample: np.random.Generator | None) -> Expected:
-    """The output and the sum of |filter| |psi| as its scale; with ``sample`` at some places only."""
+    """The output, and the sum of |filter| |psi| as the scale of its error; with ``sample`` only at some places."""
     layout, points = problem.layout, tuple(problem.sizes.values())
     psi, filters = (operands.view(inputs.operands[name], layout[name], shapes[name]).astype(np.float64) for name in ("psi", "filter"))
     psi = psi.reshape(points)

@@ -1,21 +1,21 @@
 {#
-   An item's tile: T1 rows x T2 columns of a plane, with what the filters reach beyond it; it goes from plane to plane.
+   An item's tile: T1 rows x T2 columns of a plane, with the halo that the filters read; the item moves from plane to plane.
 
        tile: (T1 + ENDS) x WIDTH                    ring: ENDS + 1 planes of T1 x T2, with filters along the first axis too
        +----+------------+----+
        |    |  T2 only   |    |  AHEAD rows          +-----+-----+-----+-----+
-       +----+------------+----+                      |plane|plane| ... |plane|   the newest takes the place of the oldest
+       +----+------------+----+                      |plane|plane| ... |plane|   the newest replaces the oldest
        | all WIDTH = T2 + ENDS|  T1 rows             +-----+-----+-----+-----+
        +----+------------+----+
        |    |  T2 only   |    |                      registers: WINDOW sums, vectors of VECTOR columns, of one row at a time
        +----+------------+----+
 #}
-// Filters along every axis of a volume, or of planes, and their sum, in one launch, for caches in place of local memory that items share.
-// A group is one item. It goes from plane to plane with a tile of T1 rows and T2 columns: the tile with its ends is copied, so that what
-// is read again and again lies together whatever the volume's strides; and of the planes before and behind it keeps the tile alone, in a
-// ring. All that is beyond an end is resolved in the copies. It sums WINDOW vectors of VECTOR columns at a time, tap by tap.
-// REAL is the element type, VEC a vector of VECTOR of them; INDEX holds every place in the operands. A window is of ENDS places more than
-// its outputs, AHEAD of them before the first, and the taps begin at its place LEAD.
+// The sum of filters along every axis of a volume, or of planes, in one launch, for devices with caches in place of shared local memory.
+// A group is one item. It moves from plane to plane with a tile of T1 rows and T2 columns. The tile is copied with its halo, so that the
+// values that are read repeatedly are contiguous whatever the volume's strides; of the neighbouring planes it keeps the tile without halo,
+// in a ring buffer. The copies resolve all boundary conditions. The item computes WINDOW vectors of VECTOR columns at a time, tap by tap.
+// REAL is the element type, VEC a vector of VECTOR elements; INDEX can hold every index of the operands. A window has ENDS inputs more than
+// outputs, AHEAD of them before the first output, and the taps begin at its input LEAD.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -27,20 +27,20 @@
 #ifdef PORTATILE_CUDA
 #define AT(place, p) vload{{ vector }}(0, p)
 #define PUT(place, p, x) vstore{{ vector }}(x, 0, p)
-#else  // not these: some compilers call them as functions
+#else  // some compilers make function calls of vload and vstore
 typedef VEC loose __attribute__((aligned(sizeof(REAL))));
 #define AT(place, p) (*(place const loose*)(p))
 #define PUT(place, p, x) (*(place loose*)(p) = (x))
 #endif
 
 {% from "axis.cl" import place_in %}
-// The place in psi that holds a position of an axis, or -1 where psi is zero.
+// The index in psi of a position of an axis, or -1 where psi is zero.
 {% for name in ("plane_of", "row_of", "column_of") %}
 {{ place_in(name, periodic[loop.index0], false) }}
 {% endfor %}
 
-// Places `skip` to `skip + count` of a row of WIDTH: `at` has the column of each, from place `in` to `in_end` one after another in memory.
-// Without a `row` all are zero.
+// Copies elements `skip` to `skip + count` of a row of WIDTH. `at` has the column of each; those from `in` to `in_end` are contiguous in
+// memory. If `row` is false, all are zero.
 void copy_row(
     REAL* to, __global const REAL* from, const bool row, const int* at, const int in, const int in_end, const int skip, const int count)
 {
@@ -62,7 +62,7 @@ void copy_row(
     }
 }
 
-{# Adds the products with a filter, tap after tap, with the values at `cells`. #}
+{# Adds the products of the filter's taps with the values at `cells`. #}
 {% macro add(weights, cells) %}
                 for (int t = 0; t < TAPS; t++) {
                     const VEC weight = (VEC)({{ weights }}[t]);

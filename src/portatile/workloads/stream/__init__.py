@@ -1,4 +1,4 @@
-"""Streams through memory, the kernels by which bandwidth is measured: copy, mul, add, triad and dot, counted as BabelStream does."""
+"""Streams through memory, the kernels that measure bandwidth: copy, mul, add, triad and dot, counted as BabelStream counts them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
 
 ARRAYS: Mapping[str, int] = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2, "product": 3, "square": 3}
-"""How many arrays of n elements each operation moves: BabelStream's five and two more."""
+"""The number of arrays of n elements that each operation moves: BabelStream's five operations, and two more."""
 
-_MAX_GROUPS = 2**31 - 1  # of a launch, CUDA's limit
-_UNROLLED = 16  # vectors of an item that are written out
-_SAMPLED = 4096  # places at which large outputs are checked
+_MAX_GROUPS = 2**31 - 1  # work-groups of a launch: CUDA's limit
+_UNROLLED = 16  # vectors of a work-item up to which the loop is unrolled
+_SAMPLED = 4096  # elements of a sampled reference
 
 
 class Stream(Workload):
     """Memory bandwidth: out[i] = x[i], s x[i], x[i] + y[i], x[i] + s y[i] (copy, mul, add, triad), out[0] = the sum of x[i] y[i] (dot).
 
-    Beside BabelStream's five: x[i] y[i] (product) and y[i] + s x[i]^2 (square). ``y`` is empty where the operation does not
-    read it; ``s`` is the scalar ``scalar``.
+    Besides BabelStream's five: x[i] y[i] (product) and y[i] + s x[i]^2 (square). ``y`` is empty if the operation does not read it; ``s`` is
+    the scalar ``scalar``.
     """
 
     name = "stream"
     meanings: Mapping[str, str] = {
-        "VECTOR": "Elements of a load.",
-        "WGS": "Work-items of a group.",
-        "PER_ITEM": "Vectors of a work-item.",
-        "ORDER": "Where a work-item's next vector lies: item, the next in memory; group, WGS vectors on; grid, as many vectors on as "
-        "there are work-items.",
+        "VECTOR": "Elements in a load.",
+        "WGS": "Work-items of a work-group.",
+        "PER_ITEM": "Vectors that a work-item processes.",
+        "ORDER": "The distance to a work-item's next vector. item: it is the next in memory. group: WGS vectors. grid: as many vectors as "
+        "there are work-items in the launch.",
     }
     sizes: Mapping[str, str] = {"n": "elements of an array"}
     options: Mapping[str, tuple[Value, ...]] = {"operation": ("triad", "copy", "mul", "add", "dot", "product", "square")}
@@ -43,12 +43,12 @@ class Stream(Workload):
     scalars: Mapping[str, float] = {"scalar": 0.4}
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """Vectors of n; y of 0 for copy and mul, out of 1 for dot."""
+        """Vectors of n elements; y has 0 for copy and mul, out has 1 for dot."""
         n, operation = problem.sizes["n"], problem.options["operation"]
         return {"x": (n,), "y": (0 if operation in ("copy", "mul") else n,), "out": (1 if operation == "dot" else n,)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The space of all parameters; items with many vectors are for CPUs, whose work-group is a function call."""
+        """The space of all parameters; many vectors for each work-item are for CPUs, where a work-group is a function call."""
         return ParameterSpace(
             {
                 "VECTOR": (1, 2, 4, 8),
@@ -68,7 +68,7 @@ class Stream(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """On a GPU one vector of 16 bytes an item, many for dot; on a CPU long runs of one work-item."""
+        """On a GPU one vector of 16 bytes for each work-item, many for dot; on a CPU long runs for each work-item."""
         dot = problem.options["operation"] == "dot"
         if device.kind == "cpu":
             return {"VECTOR": 32 // problem.itemsize, "WGS": 1, "PER_ITEM": 1024, "ORDER": "item"}
@@ -76,9 +76,9 @@ class Stream(Workload):
         return {"VECTOR": 16 // problem.itemsize, "WGS": group, "PER_ITEM": 16 if dot else 1, "ORDER": "grid" if dot else "group"}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch, and one more that sums the groups' sums for dot; none for an empty out.
+        """One launch; for dot a second one that adds up the sums of work-groups; none if out is empty.
 
-        Raises ArgumentError for gaps between elements, or more groups than a launch may have.
+        Raises ArgumentError for gaps between elements, or for more work-groups than a launch may have.
         """
         n, operation = problem.sizes["n"], str(problem.options["operation"])
         shapes, layout = self.shapes(problem), problem.layout
@@ -111,7 +111,7 @@ class Stream(Workload):
         return Inputs(memory, {"scalar": float(np.dtype(problem.dtype).type(rng.random() - 0.5))})
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """The values in float64, and the sum of the terms' magnitudes as the scale (copy: 0, it is exact)."""
+        """The values in float64, with the sum of the terms' magnitudes as the scale (0 for copy, which is exact)."""
         shapes, layout, operation = self.shapes(problem), problem.layout, str(problem.options["operation"])
         x, y = (operands.view(inputs.operands[name], layout[name], shapes[name]) for name in ("x", "y"))
         if operation == "dot":
@@ -127,10 +127,10 @@ class Stream(Workload):
         return {"out": Expected(values, scale, operands.places(layout["out"], chosen))}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """gamma of the roundings that a term passes through: two, three for square, or for dot its product and the additions after it.
+        """gamma of the roundings that a term passes: two, three for square; for dot its product and the additions after it.
 
-        Those are its item's, the tree of the group, and the two of the sum over groups: Higham, Accuracy and Stability of
-        Numerical Algorithms, 2nd ed., section 4.2. Twice for float64, whose reference errs as well.
+        Those are the additions of its work-item, the tree of the work-group, and the two steps of the sum over work-groups: Higham,
+        Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2. Twice as much for float64, whose reference has errors, too.
         """
         depth = 3.0 if problem.options["operation"] == "square" else 2.0
         if problem.options["operation"] == "dot":
@@ -148,11 +148,11 @@ class Stream(Workload):
         return float(ARRAYS[str(problem.options["operation"])] * problem.itemsize * problem.sizes["n"])
 
     def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
-        """GB/s, whatever is computed on the way."""
+        """GB/s, for every operation."""
         return self.traffic(problem) / seconds / 1e9, "GB/s"
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Nothing; one element; fewer than a group's; what no vector divides, aligned to nothing; more than a group's."""
+        """No element; one; fewer than a work-group has; a number that no vector divides, unaligned; more than a work-group has."""
         cases = (((0,), 0, 0), ((1,), 0, 0), ((67,), 0, 3), ((1029,), 0, 5), ((13002,), 0, 0))
         return operands.padded_problems(self, problem, cases)
 
@@ -171,7 +171,7 @@ class Stream(Workload):
 
 
 def _groups(problem: Problem, config: Config) -> int:
-    """Work-groups that cover the array, one at least."""
+    """The work-groups that cover the array, at least one."""
     return max(-(-problem.sizes["n"] // (int(config["VECTOR"]) * int(config["WGS"]) * int(config["PER_ITEM"]))), 1)
 
 

@@ -1,14 +1,15 @@
 {#
-   What item i of work-group g takes: PER_ITEM vectors of VECTOR elements, here 3 for each of 4 items (WGS 4), by ORDER:
+   The vectors of item i of work-group g: PER_ITEM vectors of VECTOR elements, here 3 for each of 4 items (WGS 4), by ORDER:
 
-     item    | i0 i0 i0 | i1 i1 i1 | i2 i2 i2 | i3 i3 i3 | next group ...       an item's own run
-     group   | i0 i1 i2 i3 | i0 i1 i2 i3 | i0 i1 i2 i3 | next group ...         WGS apart: neighbours load neighbours
-     grid    | g0: i0 i1 i2 i3 | g1: i0 i1 i2 i3 | ... | g0: i0 i1 ...          as many apart as there are items
+     item    | i0 i0 i0 | i1 i1 i1 | i2 i2 i2 | i3 i3 i3 | next group ...       contiguous for each item
+     group   | i0 i1 i2 i3 | i0 i1 i2 i3 | i0 i1 i2 i3 | next group ...         WGS apart: coalesced
+     grid    | g0: i0 i1 i2 i3 | g1: i0 i1 i2 i3 | ... | g0: i0 i1 ...          as far apart as there are items in the grid
 
-   Group 0 takes what no vector holds. For dot each item keeps one sum, and the group adds them up in local memory.
+   Group 0 also takes the remaining elements, fewer than a vector. For dot each item keeps one sum, and the group adds these in local
+   memory.
 #}
-// Streaming through memory: out = x, s x, x + y, x + s y, x y or y + s x x, or the sum of x y by groups and then of their sums.
-// Vector v of the operands is element v VECTOR and those after it; an item has PER_ITEM vectors, STEP apart.
+// Streams through memory: out = x, s x, x + y, x + s y, x y or y + s x x; or the sum of x y, first in each group, then over the groups.
+// Vector v of an operand begins at element v VECTOR; an item has PER_ITEM vectors, `step` vectors apart.
 {% set dot = operation == "dot" %}
 {% set two = operation not in ("copy", "mul") %}
 {% macro take() -%}
@@ -19,7 +20,7 @@ const VEC value = VALUE(LOAD(x, v * VECTOR, ALIGNED_X), Y(v * VECTOR));
             STORE(value, out, v * VECTOR, ALIGNED_OUT);
 {%- endif %}
 {%- endmacro %}
-{# what the work-items of a group have in `total`, added up #}
+{# stores the sum of `total` over the work-items of a group #}
 {% macro store_sum(place) %}
 {% if wgs > 1 %}
     __local REAL sums[WGS];
@@ -87,7 +88,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void stream(
 {% endif %}
     const INDEX end = min(first + step * PER_ITEM, whole);
 {% if 1 < per_item <= unrolled %}
-    if (first + step * (PER_ITEM - 1) < whole) {  // no test between its loads, so that they are under way together
+    if (first + step * (PER_ITEM - 1) < whole) {  // no test between the loads, so that all are in flight together
 #pragma unroll
         for (int p = 0; p < PER_ITEM; p++) {
             const INDEX v = first + p * step;
@@ -105,7 +106,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void stream(
     REAL total = {% for lane in range(vector) %}{{ "sum.s%x" % lane if vector > 1 else "sum" }}{{ " + " if not loop.last }}{% endfor %};
 {% endif %}
 {% if vector > 1 %}
-    if (group == 0) {  // what no vector holds
+    if (group == 0) {  // the remaining elements
 #pragma unroll 1
 {% if wgs == 1 %}
         for (INDEX i = whole * VECTOR; i < n; i++)

@@ -1,11 +1,11 @@
 {#
-   The stored triangle, here the lower one, and the whole matrix; (j, i) is copied, or conjugated, from (i, j):
+   The stored triangle, here the lower one, and the full matrix; (j, i) is copied, or conjugated, from (i, j):
 
       | a . . |        | a b d |
       | b c . |   ->   | b c e |
       | d e f |        | d e f |
 #}
-// A symmetric matrix of which one triangle is stored, as a whole one: full[i][j] is the stored one of (i, j) and (j, i).
+// Expands a symmetric matrix, of which one triangle is stored, to a full one: full[i][j] is the stored one of (i, j) and (j, i).
 //
 // alpha = 0 must not read A: nothing is written then.
 {% from "scalars.cl" import functions, mirrored, nothing, step, steps with context %}
@@ -14,12 +14,12 @@
 #endif
 {{ functions() }}
 {%- if HERMITIAN %}
-// Of a Hermitian one (j, i) is the conjugate, and what is imaginary on the diagonal counts as zero.
+// In a Hermitian matrix (j, i) is the conjugate of (i, j), and the imaginary part of the diagonal counts as zero.
 #define DIAGONAL(element) ((REAL)((element).x, 0))
 {% endif %}
 
 #ifdef SERIAL
-// A work-item of a processor takes SQUARE rows, in squares, so that the columns that it reads stay in the first cache.
+// On a CPU a work-item takes SQUARE rows, square by square, so that the columns that it reads stay in the first-level cache.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void symm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
                  __global REAL* restrict full, const long ldfull{{ steps(["a", "full"]) }})
@@ -51,9 +51,9 @@ void symm_expand(const int order, const REAL alpha, __global const REAL* restric
     }
 }
 #else
-// A work-group of SQUARE x WGS / SQUARE takes a square of the stored triangle: as it lies, and through local memory the one across the
-// diagonal, so that all rows are read and written along. Row `near` of squares and the one as far from the other end take turns, so that
-// every row of groups has as many squares.
+// A work-group of SQUARE x WGS / SQUARE copies a square of the stored triangle, and through local memory its transpose across the
+// diagonal, so that all accesses are coalesced. Each row of groups takes two rows of squares, `near` and the one as far from the other end,
+// so that all have the same number of squares.
 __kernel __attribute__((reqd_work_group_size(SQUARE, WGS / SQUARE, 1)))
 void symm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
                  __global REAL* restrict full, const long ldfull{{ steps(["a", "full"]) }})

@@ -1,23 +1,23 @@
 {#
-   Block p on the diagonal of C, nb x nb, from block p of products W; here the lower triangle, by squares of SQUARE x SQUARE:
+   Diagonal block p of C, nb x nb, from block p of the product W; here the lower triangle, in squares of SQUARE x SQUARE:
 
         W                     C
       +----+----+           +----+----+
-      | d  | u  |           | d  |    |      square l of C = l of W + (u of W) transposed + beta C
+      | d  | u  |           | d  |    |      square l of C = (l of W) + (u of W) transposed + beta C
       +----+----+    ->     +----+----+      square d of C: the same below its diagonal alone
       | l  | d' |           | l  | d' |
       +----+----+           +----+----+      a group has square l in registers, SQUARE SQUARE / WGS elements an item, and u in local memory
 #}
-// The blocks on the diagonal of C, of which only one triangle may be touched: C = W + W^T + beta C there, W a block of products.
+// Updates the diagonal blocks of C, of which only one triangle may be touched: C = W + W^T + beta C there, for a block W of the product.
 //
-// A block is NB x NB, what is left at the end less; block p begins p nb ldw elements into `blocks`.
+// A block is nb x nb, the last one perhaps smaller; block p begins at element p nb ldw of `blocks`.
 {% from "scalars.cl" import functions, mirrored, nothing, step, steps, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 {{ functions() }}
 {%- if SAME %}
-// With each rounding written out, so that no compiler joins two of them or takes one apart.
+// The fused multiply-adds are explicit, so that every compiler rounds in the same places.
 {% if COMPLEX %}
 static inline REAL added(const REAL sum, const REAL beta, const REAL old)
 {
@@ -32,14 +32,14 @@ static inline REAL added(const REAL sum, const REAL beta, const REAL old)
 #define SUM(sum, old, diagonal) ({{ nothing("beta") }} ? (sum) : added(sum, beta, old))
 {% endif %}
 {%- elif HERMITIAN %}
-// What is imaginary on the diagonal of a Hermitian C counts as zero, and is.
+// The imaginary part of a Hermitian C's diagonal counts as zero, and is stored as zero.
 #define SUM(sum, old, diagonal) ((diagonal) ? (REAL)((sum).x + ({{ nothing("beta") }} ? 0 : beta.x * (old).x), 0) : ({{ nothing("beta") }} ? (sum) : (sum) + {{ times("beta", "old") }}))
 {% elif COMPLEX %}
 #define SUM(sum, old, diagonal) ({{ nothing("beta") }} ? (sum) : (sum) + {{ times("beta", "old") }})
 {% endif %}
 
 #ifdef SERIAL
-// A work-item of a processor takes SQUARE rows of block y, in squares, so that the columns that it reads stay in the first cache.
+// On a CPU a work-item takes SQUARE rows of block y, square by square, so that the columns that it reads stay in the first-level cache.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void syr2k_fold(const int order, const int nb, const REAL beta, __global const REAL* restrict blocks, const long ldw,
                 __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["blocks", "c"]) }})
@@ -73,8 +73,8 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
         }
 }
 #else
-// A work-group of SQUARE x WGS / SQUARE takes a square of block z, and through local memory the one across the diagonal, so that both are
-// read along their rows.
+// A work-group of SQUARE x WGS / SQUARE takes a square of block z, and through local memory the one across the diagonal, so that both loads
+// are coalesced.
 __kernel __attribute__((reqd_work_group_size(SQUARE, WGS / SQUARE, 1)))
 void syr2k_fold(const int order, const int nb, const REAL beta, __global const REAL* restrict blocks, const long ldw,
                 __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["blocks", "c"]) }})
@@ -87,7 +87,7 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
     blocks += start * ldw;
     c += c_offset + start * ldc + start;
     __local REAL across[SQUARE][SQUARE + 1];
-    REAL own[SQUARE * SQUARE / WGS], other[SQUARE * SQUARE / WGS];  // all loads are under way before one is waited for
+    REAL own[SQUARE * SQUARE / WGS], other[SQUARE * SQUARE / WGS];  // all loads are in flight before the first is used
     const int j = j0 + x;
 #pragma unroll
     for (int turn = 0; turn < SQUARE * SQUARE / WGS; ++turn) {

@@ -5,10 +5,10 @@
       |<---- [A B] ------>|
                 |<----- [B A] ----->|
 #}
-// A, B and A once more beside each other, stored as A is, so that [A B] and [B A] are parts of it, two thirds each.
+// Copies A, B and A again side by side, in the storage order of A, so that [A B] and [B A] are the first and last two thirds of the copy.
 //
-// The parts are `apart` elements from each other. alpha = 0 must not read A or B: nothing is written then. A work-item of a processor
-// takes LINES rows of A as it is stored; with TURNED B is stored the other way.
+// The parts begin `apart` elements from each other. alpha = 0 must not read A or B: nothing is written then. A work-item, of a CPU,
+// takes LINES stored rows of A; with TURNED, B has the other storage order.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif

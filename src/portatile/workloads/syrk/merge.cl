@@ -1,5 +1,5 @@
 {#
-   The blocks of products, one after the other, and C, of which one triangle may be touched (here the lower one):
+   The product's diagonal blocks, one after the other, and C, of which only one triangle may be touched (here the lower one):
 
       +---+           +---+
       |\ -|           |\  |      each element of the triangle: C = block + beta C
@@ -9,9 +9,9 @@
       |  \|               |  \|
       +---+               +---+
 #}
-// The blocks on the diagonal of C, of which only one triangle may be touched: C = block + beta C there.
+// Updates the diagonal blocks of C, of which only one triangle may be touched: C = block + beta C there.
 //
-// Block p, NB x NB, is p NB^2 elements into `blocks`. A work-item takes one column of some rows.
+// Block p, NB x NB, begins at element p NB^2 of `blocks`. A work-item takes one column of some rows.
 {% from "scalars.cl" import functions, nothing, step, steps, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -33,7 +33,7 @@ void syrk_merge(const int order, const REAL beta, __global const REAL* restrict 
 {% if COMPLEX %}
         REAL sum = {{ nothing("beta") }} ? value : value + {{ times("beta", "*to") }};
 {% if HERMITIAN %}
-        if (i == j)  // what is imaginary on the diagonal counts as zero, and is
+        if (i == j)  // the imaginary part of the diagonal counts as zero, and is stored as zero
             sum = (REAL)({{ nothing("beta") }} ? value.x : value.x + beta.x * (*to).x, 0);
 {% endif %}
         *to = sum;

@@ -1,5 +1,5 @@
 {#
-   C, of which one triangle may be touched (here the lower one), and its blocks on the diagonal, one after the other in `blocks`:
+   C, of which only one triangle may be touched (here the lower one), and its diagonal blocks, one after the other in `blocks`:
 
       +---+           +---+
       |\  |           |\ 0|  block 0, NB x NB
@@ -9,9 +9,9 @@
       |   |  \|       |  \|
       +---+---+       +---+
 #}
-// The blocks on the diagonal of C as products begin with them: the triangle that may be touched, and zeros beside it.
+// Copies the diagonal blocks of C for the products that accumulate into them: the triangle that may be touched, and zeros beside it.
 //
-// Block p, NB x NB, is p NB^2 elements into `blocks`. A work-item takes one column of some rows. beta = 0 does not read C.
+// Block p, NB x NB, begins at element p NB^2 of `blocks`. A work-item takes one column of some rows. With beta = 0, C is not read.
 {% from "scalars.cl" import nothing with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -29,7 +29,7 @@ void syrk_take(const int order, const REAL beta, __global const REAL* restrict c
             continue;
         REAL value = {{ nothing("beta") }} || (UPPER ? j < i : j > i) ? (REAL)(0) : c[i * ldc + j];
 {% if HERMITIAN %}
-        if (i == j)  // what is imaginary on the diagonal counts as zero
+        if (i == j)  // the imaginary part of the diagonal counts as zero
             value.y = 0;
 {% endif %}
         blocks[(long)start * NB + (long)(i - start) * NB + column] = value;

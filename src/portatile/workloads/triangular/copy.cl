@@ -1,6 +1,6 @@
-// Copies m rows of n vectors from one matrix to another, or makes them zero for alpha = 0, when the source must not be read or holds
-// what came of operands that must not matter. A work-item takes one vector of some rows.
-// Of a stack, the third dimension of the launch is the system's number.
+// Copies m rows of n vectors from one matrix to another. For alpha = 0 it writes zeros: then the source must not be read, or holds results
+// of operands that must have no effect. A work-item takes one vector of some rows.
+// In a stack, the third dimension of the launch is the system's number.
 {% from "scalars.cl" import nothing with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable

@@ -1,12 +1,12 @@
 {#
-   triangular_invert: the block of SQUARE of a work-group in local memory, here with SQUARE = 4 IB, made a lower triangle by FLIP:
+   triangular_invert: a work-group has a block of SQUARE x SQUARE in local memory, here with SQUARE = 4 IB; FLIP makes it a lower triangle:
 
        tile[SQUARE][SQUARE + 1]                       diagonal[SQUARE]: 1 / A_jj
       +----+----+----+----+
       | \ t|    |    |    |   below the diagonal: A
       |A  \|  t |    |    |   above it:           t, the transpose of the inverse
       +----+----+  T |    |
-      |    | \ t|    |    |   1. a work-item for each column inverts the blocks of IB by substitution
+      |    | \ t|    |    |   1. one work-item for each column inverts the blocks of IB by substitution
       | A  |A  \|    |  T |   2. pairs of neighbours P, Q of IB, 2 IB, ... are joined: the block between them becomes -Q A P, stored
       +----+----+----+    |      transposed at T
       |    |    | \ t|    |
@@ -15,11 +15,11 @@
 
    triangular_join does step 2 from SQUARE up to NB in the memory of the inverses, one group for each PANEL of columns of a pair.
 #}
-// The inverses of the NB x NB blocks on the diagonal of a triangular matrix, all of them at once: blocks of SQUARE in local memory,
-// then pairs of neighbours joined until they are NB wide. Inverse number d lies at inverses + d NB NB, row-major
-// and with zeros in the other triangle, within blocks of ZEROED; what lies beyond the matrix counts as identity.
+// The inverses of all NB x NB diagonal blocks of a triangular matrix, in parallel: blocks of SQUARE in local memory,
+// then neighbours joined in pairs until they are NB wide. Inverse number d lies at inverses + d NB NB, row-major
+// and with zeros in the other triangle, within blocks of ZEROED; beyond its end the matrix counts as the identity.
 {% set zero = "(REAL)(0)" if COMPLEX else "0" %}
-{# a part of an element, and those of four neighbours #}
+{# the real or imaginary part of an element, and a vector of four of them #}
 {% set part = ("double" if DOUBLE else "float") if COMPLEX else "REAL" %}
 {% set four = part ~ "4" if COMPLEX else "VECTOR(REAL)" %}
 {% from "scalars.cl" import functions, nothing, step, steps, times with context %}
@@ -30,15 +30,15 @@
 {{ functions() }}
 {% endif %}
 
-// In a block of `size`: the index that makes the triangle a lower one.
+// In a block of `size`: reverses the indices of an upper triangle, which makes it a lower one.
 #if UPPER
 #define FLIP(i, size) ((size) - 1 - (i))
 #else
 #define FLIP(i, size) (i)
 #endif
 
-// Work-items compute ROWS neighbours of a column together: triangular_invert TAKEN times of the blocks between neighbours, triangular_join
-// TURNS times of HALF rows.
+// A work-item computes ROWS neighbouring elements of a column together: triangular_invert does so TAKEN times for each join,
+// triangular_join TURNS times for HALF rows.
 #define ROWS 4
 #define TAKEN ((SQUARE * SQUARE / 4 / ROWS + WGS - 1) / WGS)
 #define STEP (WGS / PANEL * ROWS)
@@ -49,8 +49,8 @@
 {% endif %}
 
 // Group g inverts the block of SQUARE that starts at row g SQUARE: blocks of IB by substitution, a work-item for each column, then pairs of
-// neighbours P and Q joined. With alpha = 0 A must not be read, and nobody will look at the inverses. Of `tile`, a lower triangle, what lies
-// below the diagonal is A; above it comes the transpose of the inverse, whose diagonal has a place of its own.
+// neighbours P and Q joined. With alpha = 0 A must not be read, and the inverses are not used. In `tile`, a lower triangle, the part
+// below the diagonal is A; above it comes the transpose of the inverse, whose diagonal is stored separately.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert(
     const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
     __global REAL* restrict inverses{{ steps(["a", "inverses"]) }})
@@ -90,8 +90,8 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
     barrier(CLK_LOCAL_MEM_FENCE);
 
     for (int half_size = IB; half_size < SQUARE; half_size *= 2) {
-        const int count = SQUARE / 2 * half_size / ROWS;  // rows of four elements of the blocks between neighbours, of which each takes some
-        for (int at = item; at < count; at += WGS) {      // A P, where -Q A P will be
+        const int count = SQUARE / 2 * half_size / ROWS;  // groups of ROWS elements of all blocks between neighbours
+        for (int at = item; at < count; at += WGS) {      // A P, at the place of -Q A P
             const int p = at / (half_size / ROWS) / half_size * 2 * half_size, j = p + at % half_size;
             const int i = p + half_size + at / half_size % (half_size / ROWS) * ROWS;
             REAL sum[ROWS];
@@ -151,8 +151,8 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_invert
     }
 }
 
-// Pair p are the inverses P, Q of neighbouring blocks of `half`, HALF at most; the block of A between them becomes -Q A P. A group
-// computes PANEL columns of that, a work-item rows of one column, four neighbours at a time:
+// A pair are the inverses P, Q of neighbouring blocks of half_size, HALF at most; the block of A between them becomes -Q A P. A group
+// computes PANEL columns of it, a work-item some rows of one column, four neighbouring rows at a time:
 //
 //     tile[CHUNK][HALF]     CHUNK columns of A, then of Q, transposed, so that four rows are one load{{ "; real parts, and imaginary ones" if COMPLEX }}
 //     factors[HALF][PANEL]  the columns of P, then those of A P
@@ -212,7 +212,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
 {% endif %}
         }
     }
-    barrier(CLK_LOCAL_MEM_FENCE);  // nobody reads these factors any more
+    barrier(CLK_LOCAL_MEM_FENCE);  // all have read these factors
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
         const int i = first + turn * STEP;
@@ -229,7 +229,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
 {% endfor %}
 }
 
-// The blocks on the diagonal as the inverses lie: the triangle, ones on the diagonal where it is not read, zeros elsewhere.
+// Copies the diagonal blocks to the places that the inverses would have: the triangle, with UNIT ones on the diagonal, zeros elsewhere.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_blocks(
     const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
     __global REAL* restrict blocks)
@@ -246,7 +246,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_blocks
     }
 }
 
-// C = 0 for alpha = 0, whatever the launches before this one made of operands that must not matter then.
+// C = 0 for alpha = 0, whatever the preceding launches computed from operands that must then have no effect.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_zero(
     const int m, const int n, const REAL alpha, __global REAL* restrict c, const long c_offset, const long ldc{{ steps(["c"]) }})
 {

@@ -1,19 +1,19 @@
 {#
-   A group has SIDES columns of Y. A work-item has IB neighbours of one column in registers; L lies in local memory, as blocks of IB x IB:
+   A group has SIDES columns of Y. A work-item has IB rows of one column in registers; L lies in local memory, in blocks of IB x IB:
 
         L: order x order              Y: order x count
        +---------------+             +---+---+---+---+
-       | \  |    |     |             | x | x | x | x |  part 0, solved first: written to `known`, where
+       | \  |    |     |             | x | x | x | x |  part 0 is solved first and written to `known`:
        +----+----+-----+             +---+---+---+---+
-       | l  | \  |     |             |   |   |   |   |  part 1 takes off l x, and is solved then, and
+       | l  | \  |     |             |   |   |   |   |  part 1 subtracts l x, and is solved next;
        +----+----+-----+             +---+---+---+---+
-       | l  | l  |  \  |             |   |   |   |   |  part 2 takes off what part 0 and then part 1 explain
+       | l  | l  |  \  |             |   |   |   |   |  part 2 subtracts the products with part 0, then with part 1
        +----+----+-----+             +---+---+---+---+
 #}
 // L Y = B by substitution, Y {{ "beside" if APART else "over" }} B, for a lower triangular L of order NB at most and `count` columns of Y.
-// The element (i, l) of L is a[a_offset + i a_row + l a_column], (i, j) of {{ "Y" if APART else "B" }} is b[b_offset + i b_row + j b_column]{{ ", that of B
-// right[right_offset + i right_row + j right_column]" if APART }}: with the right strides, negative ones among them, this is every case of side, triangle and transposition.
-// Of a stack, the third dimension of the launch is the system's number.
+// The element (i, l) of L is a[a_offset + i a_row + l a_column], (i, j) of {{ "Y" if APART else "B" }} is b[b_offset + i b_row + j
+// b_column]{{ ", that of B right[right_offset + i right_row + j right_column]" if APART }}: with the right strides, negative ones among
+// them, this is every case of side, triangle and transposition. In a stack, the third dimension of the launch is the system's number.
 {% from "scalars.cl" import functions, mirrored, nothing, one, step, steps, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -26,10 +26,10 @@
 {% set per = 2 if COMPLEX else 4 %}{# elements in FOUR reals #}
 
 
-#define PARTS (NB / IB)       // of a column, each a work-item's
+#define PARTS (NB / IB)       // parts of a column, one for each work-item
 #define SIDES (WGS / PARTS)   // columns of a group
 #define BLOCK(i, l) (blocks + ((i) * ((i) + 1) / 2 + (l)) * PITCH)
-{# what `factor` times column l of a block takes off the elements of x from i on: of those behind l, or of all #}
+{# subtracts `factor` times column l of a block from {{ per }} elements of x, from element i: from those after l only, or from all #}
 {% macro taken(factor, behind) %}
 {
                 const FOUR column = *(__local const FOUR*)(from + l * IB + i);
@@ -59,7 +59,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substi
     __local REAL known[2][IB][SIDES], inverse[NB];  // of the diagonal
     const int item = (int)get_local_id(0), part = item / SIDES, c = item % SIDES;
     const int j = (int)get_group_id(0) * SIDES + c;
-    const int there = {{ nothing("alpha") }} ? 0 : order;  // what is read
+    const int there = {{ nothing("alpha") }} ? 0 : order;  // rows that are read
     a += a_offset;
 
     __global REAL* y = b + b_offset + min(j, count - 1) * b_column;

@@ -1,11 +1,11 @@
 {#
-   The stored triangle, here the lower one, and the whole matrix; with UNIT the diagonal is ones:
+   The stored triangle, here the lower one, and the full matrix; with UNIT the diagonal is ones:
 
       | a . . |        | a 0 0 |
       | b c . |   ->   | b c 0 |
       | d e f |        | d e f |
 #}
-// What a product with a triangle needs: the triangle with zeros beside it, and a copy of B, which the products overwrite.
+// The operands of a general product: the triangle as a full matrix with zeros, and a copy of B, which the product overwrites.
 //
 // alpha = 0 must read neither A nor B: nothing is written then. A work-item takes one column of some rows.
 {% from "scalars.cl" import nothing, one, step, steps with context %}

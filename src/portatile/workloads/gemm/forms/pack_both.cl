@@ -1,8 +1,8 @@
-// Packs both operands into panels in one launch, each as pack.cl packs one: the first groups of 32 x 8 move squares of A, the others of B.
-{# A's panels are `A_WIDTH` wide and hold rows, B's are `B_WIDTH` wide and hold columns. #}
+// Packs both operands into panels in one launch, each as pack.cl does: the first work-groups of 32 x 8 move squares of A, the others of B.
+{# A's panels have `A_WIDTH` rows of op(A), B's have `B_WIDTH` columns of op(B) #}
 {% from "elements.cl" import nothing with context %}
 {% set both = "ab" %}
-{# a value that differs for A and B, known to the compiler where it does not #}
+{# a value for A and one for B; a compile-time constant if they are equal #}
 {% macro either(of_a, of_b) %}{{ of_a if of_a == of_b else "(second ? %s : %s)" % (of_b, of_a) }}{% endmacro %}
 {% set fast = either(A_FAST | int, B_FAST | int) %}
 {% if real == "double" %}

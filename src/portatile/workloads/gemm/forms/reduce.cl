@@ -1,8 +1,9 @@
-// The second step of split k: C = alpha (sum of `parts` planes) + beta C, the planes added in a fixed order, so that results repeat.
+// The second step of split k: C = alpha (sum of `parts` planes) + beta C; the planes are added in a fixed order, so that results are
+// repeatable.
 //
-// Planes are m x n without padding. SHARES work-items take one column of some rows: each adds every SHARES-th plane, the first one
-// their sums. No planes at all (k = 0) leaves beta C.
-{# with BATCH, groups of the third dimension are problems of the batch #}
+// Planes are m x n without padding. SHARES work-items reduce one column of some rows: each adds every SHARES-th plane, and the first one
+// adds up their sums. Without planes (k = 0) the result is beta C.
+{# with BATCH the third dimension of the launch counts the problems of the batch #}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
@@ -38,7 +39,7 @@ void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} a
         if (j < n) {
             __global const {{ sums }}* at = planes + (long)i * n + j;
 #pragma unroll {{ AHEAD }}
-            for (int part = share; part < parts; part += SHARES)  // unrolled: loads run ahead of the sums
+            for (int part = share; part < parts; part += SHARES)  // unrolled, so that loads run ahead of the sums
                 sum += at[part * plane];
         }
 #if SHARES > 1

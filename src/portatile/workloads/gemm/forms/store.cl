@@ -1,9 +1,9 @@
-{# How the forms on matrix units store C: WIDE neighbours from `from`, sums in local memory, to `to` in C.
-   OUT says what is stored: F16, BF16, or nothing where it has 32 bits. With ENDS a sum becomes an element by an epilogue, or integers
-   become floats: by `put` one at a time, by `ended` several, see elements.cl; ALIGNED names vectors of which four are read at once. #}
+{# How the forms on matrix units store C: WIDE neighbouring sums at `from`, in local memory, go to `to` in C. OUT is the type that is
+   stored: F16, BF16, or empty for 32 bits. With ENDS an epilogue turns a sum into an element, or integers become floats: `put` stores one
+   element, `ended` returns one (see elements.cl). ALIGNED names the vectors that can be read four elements at a time. #}
 {% from "elements.cl" import ended, ending, number, vector_at, vectors_of with context %}
 {% set vectors = EPILOGUE.items() | rejectattr(1, "equalto", "none") | selectattr(0, "in", ("bias", "scale_a", "scale_b")) | list %}
-{# the functions of an epilogue #}
+{# the functions of the epilogue #}
 {% macro endings() %}
 {% if ENDS %}
 {{ ending() }}
@@ -12,21 +12,21 @@
 {% endif %}
 {% endif %}
 {% endmacro %}
-{# what `ended` takes of the vectors, of which those along columns were read to NAME_part by `ahead` #}
+{# the arguments of `ended` from the vectors; `ahead` has loaded those along columns to NAME_part #}
 {% macro taken(part, component) %}
 {% for name, along in vectors %}
 , {{ name ~ "_row" if along == "rows" else "%s_%d.s%d" % (name, part, component) }}
 {%- endfor %}
 {% endmacro %}
-{# reads `count` elements of each vector along the columns, from column j on #}
+{# loads `count` elements of each vector along the columns, from column j on #}
 {% macro ahead(part, j, count) %}
 {% for name, along in vectors if along == "columns" %}
             const float{{ count }} {{ name }}_{{ part }} = {% if name in ALIGNED %}*(__global const float{{ count }}*)({{ name }} + {{ name }}_offset + {{ j }}){% else %}(float{{ count }})({% for e in range(count) %}{{ vector_at(name, "%s + %d" % (j, e)) }}{{ ", " if not loop.last }}{% endfor %}){% endif %};
 {% endfor %}
 {% endmacro %}
-{# the element e of WIDE at `from` #}
+{# element e of the WIDE ones at `from` #}
 {% macro element(e, old) %}ended(sums_{{ e // 4 }}.s{{ e % 4 }}, alpha, beta, {{ old }}{{ taken(e // 4, e % 4) }}){% endmacro %}
-{# with TERMS: a sum times 2^-scale, which is rounded once at most; and of what rows and columns of C are scaled by (see terms.cl) #}
+{# with TERMS: a sum times 2^-scale, rounded at most once; and the scales of rows and columns of C (see terms.cl) #}
 {% macro scaling() %}
 static inline float unscaled(const float sum, const int scale)
 {

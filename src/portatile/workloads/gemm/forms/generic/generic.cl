@@ -1,6 +1,6 @@
 {#
-   The tile of C that a work-group computes, here with TRR = TCR = 2: blocks of (TBR TR) x (TBC TC), in each of which the
-   work-item (tr, tc) holds TR x TC elements, whole vectors of VL along a row, in registers for all of k.
+   The tile of C of a work-group, here with TRR = TCR = 2: blocks of (TBR TR) x (TBC TC). Work-item (tr, tc) holds TR x TC elements of each
+   block, in whole vectors of VL along a row, in registers for all of k.
 
                           B: k x n
                      +---------+---------+
@@ -20,12 +20,12 @@
 // GEMM by the ten parameters of Du et al. (Table 4): C = alpha op(A) op(B) + beta C, every operand row-major.
 //
 // A work-group of TBR x TBC work-items computes TRR x TCR blocks of (TBR TR) x (TBC TC) elements, a work-item TR x TC of each.
-// A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Group (x, y) owns tile x, counted along
-// rows of tiles, and k from start + y chunk on, `chunk` steps. With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
-// With TXC the operands are images that stage.cl wrote; what lies outside an image reads as 0.
-{# Each operand comes from memory, from such an image, from an image that shows the memory (`view`) or from panels that pack.cl wrote,
-   and goes through local memory (`A_LOCAL`) or not. A view has pixels of 16 bytes where the operand's vectors lie so, else of one
-   element (`A_PIXEL`), of which some devices read a double as two. #}
+// A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Work-group (x, y) computes tile x, counted along rows of tiles,
+// over `chunk` steps of k from start + y chunk on. With SPLIT it stores bare sums to plane y of `c`, for reduce.cl.
+// With TXC the operands are images that stage.cl wrote; reads outside an image return 0.
+{# The source of each operand is memory, such an image, an image that is a view of the memory (`view`), or panels that pack.cl wrote; it
+   passes through local memory (`A_LOCAL`) or not. A view has pixels of 16 bytes if the operand's vectors are aligned so, otherwise of one
+   element (`A_PIXEL`); some devices read a double as two pixels. #}
 {% set rows = TRR * TR %}
 {% set vectors = TCR * TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
@@ -35,7 +35,7 @@
 {% from "elements.cl" import combined, functions, nothing, operand, vectors_of with context %}
 {# an element of A or B in global memory #}
 {% macro element(x, place) %}{{ "LDG(%s + %s)" % (x, place) if LDG else operand("%s[%s]" % (x, place)) if (A_FROM if x[0] == "a" else B_FROM) == "memory" else "%s[%s]" % (x, place) }}{% endmacro %}
-{# of an operand of complex numbers with k fast, the place of row or column i at step kk; `ld` counts reals #}
+{# the place of row or column i, step kk, of an operand of complex numbers with k fast; `ld` counts reals #}
 {% macro apart(i, ld, kk) %}(long)(({{ i }}) / 2) * {{ ld }} + (long)({{ kk }}) * 2 + ({{ i }}) % 2{% endmacro %}
 {% set a_apart, b_apart = COMPLEX and not TRANS_A, COMPLEX and TRANS_B %}
 {% macro row(r) %}({{ (r // TR) * TBR * TR + r % TR }} + tr * {{ TR }}){% endmacro %}
@@ -81,8 +81,8 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
 {% endfor %}
 {% endfor %}
 {% endmacro %}
-{# one step of k, `kk` steps into the tiles in local memory and `k_at` along the operands: A's and B's part of it; `guarded` where a
-   vector of columns may pass n #}
+{# one step of k: `kk` counts steps in the tiles in local memory, `k_at` along the operands. Loads A's and B's elements; `guarded`: a vector
+   of columns may extend past n. #}
 {% macro take_a(k_at) %}
 {% if A_LOCAL and SHUFFLE %}
             const {{ real }} held = a_tile[kk * (BM + PAD) + a_mine];
@@ -129,7 +129,7 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
 {% endmacro %}
 {% macro one_step(k_at, guarded) %}
 {{ take_a(k_at) }}{{ take_b(k_at, guarded) }}{{ multiply() }}{% endmacro %}
-{# where a work-item finds its rows and columns of operands that do not go through local memory #}
+{# the addresses of a work-item's rows and columns of operands that do not pass through local memory #}
 {% macro places() %}
 {% set direct_a, direct_b = "" if A_LOCAL else A_FROM, "" if B_LOCAL else B_FROM %}
 {% if direct_a == "view" %}
@@ -161,9 +161,9 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
     const int {{ steps | join(", ") }};
 {% endif %}
 {% endmacro %}
-{# the next KB steps of what goes through local memory #}
+{# copies the next KB steps of the operands that pass through local memory #}
 {% macro bring() %}
-        // work-items take elements of the tile in storage order; their number need not divide the tile
+        // work-items copy elements of the tile in storage order; their number need not divide that of the elements
 {% for x, i, wide, first, end, k_fast, from, p in (("a", "i", "BM", "row0", "m", not TRANS_A, A_FROM if A_LOCAL else "", A_PIXEL), ("b", "j", "BN", "col0", "n", TRANS_B, B_FROM if B_LOCAL else "", B_PIXEL)) %}
 {% if from == "image" %}
         for (int e = item; e < {{ wide }} / {{ pixel }} * KB; e += ITEMS) {
@@ -239,7 +239,7 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
 {% endif %}
     const int item = tr * TBC + tc;
 {% if SHUFFLE %}
-    // the TBC lanes with one tr want the same rows of A: each reads one of them, the last ones the last
+    // the TBC lanes with the same tr need the same rows of A: each reads one row, surplus lanes the last one
     const int first = item % 32 / TBC * TBC, mine = min(tc, {{ rows - 1 }});
     const int a_mine = mine / TR * (TBR * TR) + mine % TR + tr * TR;
 {% endif %}
@@ -252,7 +252,7 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 {% else %}
-{# not one loop with a condition in it: PoCL has computed loops behind conditions between barriers wrongly #}
+{# two loops, not one with a condition inside: PoCL executed loops under conditions between barriers wrongly #}
     int kb = k0;
     const int whole = {{ "col0 + BN <= n ? k1 : k0" if B_FROM == "memory" and not B_LOCAL else "k1" }};
     for (; kb + KB <= whole; kb += KB) {

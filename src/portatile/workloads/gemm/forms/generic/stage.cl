@@ -1,8 +1,8 @@
-// Copies an operand into an image for generic.cl with TXC: pixel (x, y) holds neighbours across k at step x of k, from
-// y times the pixel's elements on; zeros where the operand ends.
+// Copies an operand to an image for generic.cl with TXC: pixel (x, y) holds neighbours across k at step x of k, from y times a pixel's
+// elements on; zeros where the operand ends.
 //
-// The operand is `across` x k in storage with K_FAST (k contiguous: the copy transposes), else k x `across`. A pixel is four
-// floats, or two doubles as four 32-bit channels. alpha = 0 must not read the operand: nothing is written then.
+// The operand is stored as `across` x k with K_FAST (contiguous along k: the copy transposes), else as k x `across`. A pixel is four
+// floats, or two doubles as four 32-bit channels. With alpha = 0 the operand must not be read, and nothing is written.
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}

@@ -1,6 +1,7 @@
-{# A second producer of the hopper form: how factors of blocks of k come to local memory beside the tiles of a stage; hopper.cl has the drawing.
+{# A second producer of the hopper form: it copies block scales to local memory, beside the tiles of a stage; hopper.cl has the drawing.
 
-   The three warps that have no TMA copies to begin copy them: STAGES times bm factors of rows and bn of columns, `factors`. #}
+   The three warps of the producer warp group that issue no TMA copies do this: STAGES times bm scales of rows and bn of columns,
+   `factors`. #}
 {% from "producer.cl" import tile_coordinates with context %}
 {% from "elements.cl" import block_factor with context %}
 {% set of_stage = bm + bn %}

@@ -1,17 +1,19 @@
-{# The epilogue of hopper.cl: a tile of C is stored. Sums go through local memory, `exchange`, of each warp its own, so that neighbours of a row of
-   C are written together: elements of 16 bits as fragments, remainders as bytes, others as sums.
+{# The epilogue of hopper.cl: stores a tile of C. Sums pass through local memory, `exchange`, a part for each warp, so that neighbours in a
+   row of C are stored together (coalesced): elements of 16 bits as fragments, remainders as bytes, all others as sums.
 
-   Memory writes 32 bytes together. Where rows of C begin within these (SHIFTED), a warp stores columns as far back as its row begins behind such
-   32 bytes, so that it writes whole ones but at a tile's edges. Of columns before, local memory keeps the last 32 bytes in front of a line:
+   Memory writes sectors of 32 bytes. If rows of C begin inside a sector (SHIFTED), a warp stores columns that are shifted back by as much,
+   so that it writes whole sectors except at a tile's edges. For this, local memory keeps the last 32 bytes of the preceding columns in
+   front of each line:
 
-       tile            |  0 .. 63         |  64 .. 127       |            stored for a row that begins 2 columns behind:  -2 .. 61,  62 .. 125,  126, 127   #}
-{# the last 32 bytes of each of 16 lines of so many bytes come to their front #}
+       tile            |  0 .. 63         |  64 .. 127       |            stored for a row that begins 2 columns into a sector:  -2 .. 61, 
+       62 .. 125,  126, 127   #}
+{# moves the last 32 bytes of each of 16 lines to its front; `pitch_bytes`: bytes of a line #}
 {% macro kept(lines, pitch_bytes, from) %}
                     if (c > 0)
                         *(__local uint4*)({{ lines }} + lane / 2 * {{ pitch_bytes }} + lane % 2 * 16) = *(__local const uint4*)({{ lines }} + lane / 2 * {{ pitch_bytes }} + {{ from }} + lane % 2 * 16);
                     WARP_BARRIER();
 {% endmacro %}
-{# 16 lines of 64 halves, of which eight work-items store one, each 16 bytes, or, at an edge of the tile, the halves that are there #}
+{# stores 16 lines of 64 halves: eight work-items store a line, 16 bytes each, or at an edge of the tile the halves that exist #}
 {% macro store_shifted() %}
                     const int columns = {{ "min(n - col0, %d)" % bn if C_EDGE else bn }};
 #pragma unroll
@@ -42,7 +44,7 @@
 {% endmacro %}
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long){{ "col0 * ldc + row0" if TURN else "row0 * ldc + col0" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }}{{ problem_of_c }};
 {% if HALVES and not TURN %}
-        if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
+        if (beta == 0) {  // 16-bit fragments pass through local memory without conversion, 64 columns at a time
 #pragma unroll
             for (int r = 0; r < {{ TRR }}; ++r) {
 {% for name, along in vectors if along == "rows" %}
@@ -87,7 +89,7 @@
 {% if MODULI and LINES and not SPLIT %}
 {% set width = 128 if bn % 128 == 0 else 64 %}
 {% set line_bytes = width + 16 %}
-        // remainders go through local memory as bytes, {{ width }} columns at a time
+        // remainders pass through local memory as bytes, {{ width }} columns at a time
         __local char* bytes = (__local char*)exchange;
 #pragma unroll
         for (int r = 0; r < {{ TRR }}; ++r)
@@ -113,7 +115,7 @@
 #pragma unroll
             for (int c = 0; c < {{ bn + 7 if back else bn }}; c += 32) {
 {% if TURN %}
-                // a warp group's 64 columns of C and 32 rows, one below the other
+                // 64 columns and 32 rows of C of a warp group
                 WARP_GROUP_BARRIER(warp_group);
 #pragma unroll
                 for (int e = 0; e < 16{{ " && c / 2 + e < %d" % count if bn % 32 }}; ++e)

@@ -1,5 +1,5 @@
-{# Groups that share a tile's k (split k) leave their sums in `planes` as work-items have them, four neighbours at a time; the last to be done
-   adds up all of them, in the order of k, and stores the tile. #}
+{# Split k with JOIN: each work-group leaves its sums in `planes` in the order of its registers, four at a time; the last one to finish adds
+   up all of them, in the order of k, and stores the tile. #}
 {% set sums4 = real ~ "4" %}
 {% set tile_number = "(long)get_group_id(2) * (down * across) + at" %}
         const long joined = {{ "(%s) * %d + (int)rank" % (tile_number, CLUSTER) if CLUSTER > 1 else tile_number }};

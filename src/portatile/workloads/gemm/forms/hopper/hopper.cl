@@ -1,43 +1,43 @@
 {#
-   A persistent, warp-specialised kernel. Of a group of TBR + 1 warp groups the last one is the producer: one of its work-items has the TMA
-   bring tiles of A and B. The others are consumers: they multiply straight from local memory (wgmma), 64 TRR rows each.
+   A persistent, warp-specialised kernel. Of the TBR + 1 warp groups of a work-group, the last one is the producer: one of its work-items
+   has the TMA copy tiles of A and B. The others are consumers: they multiply straight from local memory (wgmma), 64 TRR rows each.
 
               bn = 16 TCR columns
-             +-------------------+        local memory: STAGES tiles of A, bm rows of 128 bytes, and of B, bn rows, in the 128-byte swizzle; with
-             |   warp group 0    |        k slow: blocks of 64 across, of each the rows of 64 steps of k
+             +-------------------+        local memory: STAGES tiles of A (bm rows of 128 bytes) and of B (bn rows), in the
+             |   warp group 0    |        128-byte swizzle; with k slow in blocks of 64 elements across k, a row for each of 64 steps of k
        bm =  +-------------------+
        64    |   warp group 1    |        a ring of STAGES, each with two mbarriers:  TMA copies --full--> wgmma --empty--> TMA copies
        TRR   +-------------------+
-       TBR                                registers: sums[TRR][8 TCR], the accumulators as wgmma has them: warp w rows 16 w .., lane
-                                          4 g + t rows g, g + 8, columns 2t, 2t + 1 of every eight
+       TBR                                registers: sums[TRR][8 TCR], in the layout of wgmma's accumulators: warp w has rows 16 w .., lane
+                                          4 g + t has rows g, g + 8 and columns 2t, 2t + 1 of every eight
 
-   The parts, each in a file: producer.cl (which tile is next, TMA copies), block_scales.cl, mainloop.cl (wgmma), fixup.cl (sums of groups that share a tile's k), epilogue.cl (to C).
+   Files: producer.cl (order of tiles, TMA copies), block_scales.cl, mainloop.cl (wgmma), fixup.cl (split k with JOIN), epilogue.cl (to C).
 
-   CLUSTER groups, one below the other, multicast their shares of B's tile to each other.
+   With CLUSTER > 1, work-groups one below the other multicast their shares of B's tile to each other.
 
-   With TURN the product is C^T = B^T A^T, of which a warp group puts 64 columns of C and 32 rows into local memory at a time.
+   With TURN the product is C^T = B^T A^T; a warp group transposes 64 columns and 32 rows of C at a time in local memory.
 
-   With TERMS = 2 an operand is the sum of two: high + 2^-11 low, of which a stage has both tiles, and C = A_high B_high
-   + 2^-11 (A_low B_high + A_high B_low). Products of the high terms leave the units after each tile, to be added to nearest, while those
-   with low terms are formed, whose sums stay in the units.
+   With TERMS = 2 an operand is the sum of two: high + 2^-11 low. A stage has the tiles of both, and C = A_high B_high
+   + 2^-11 (A_low B_high + A_high B_low). The sums of A_high B_high leave the units after each tile, and are added with rounding to nearest
+   while the units compute the products with low terms, whose sums stay in the units.
 
-   With ALTERNATE the schedule is ping-pong: two warp groups compute whole tiles of 64 TRR rows by turns, and the epilogue of one runs
-   beside the main loop of the other; else it is cooperative, warp groups share a tile:
+   With ALTERNATE the schedule is ping-pong: two warp groups compute whole tiles of 64 TRR rows in turn, and the epilogue of one overlaps
+   the main loop of the other. Otherwise it is cooperative: warp groups share a tile.
 
         warp group 0   tile 0  | store |          | tile 2 | store ...
         warp group 1           | tile 1 | store |          | tile 3 ...
 
-   With JOIN groups that share a tile's k leave their sums in `planes`, and the last to be done adds them.
+   With JOIN the work-groups that share a tile's k leave their sums in `planes`, and the last one to finish adds them up.
 
-   With PROMOTE the products of a stage are summed apart, and then added to sums; with BLOCK times the factors of a block of k, which a
-   stage has in local memory beside its tiles.
+   With PROMOTE the products of a stage are summed separately and then added to the sums; with BLOCK after multiplication by block scales,
+   which a stage has in local memory beside its tiles.
 
 #}
-// GEMM for Hopper: a producer warp keeps the TMA busy STAGES tiles ahead, consumer warp groups multiply straight from local memory, and
-// persistent groups go on to their next tile of C while the last one is stored.
+// GEMM for Hopper: a producer warp keeps TMA copies STAGES tiles ahead, consumer warp groups multiply straight from local memory, and
+// persistent work-groups begin their next tile of C while the last one is stored.
 //
-// C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Group (x, y) owns tiles x, x + groups, ... in the
-// order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
+// C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Work-group (x, y) computes tiles x, x + groups, ... in
+// the order of RASTER, over `chunk` steps of k from start + y chunk on; with SPLIT it stores bare sums to plane y of `c`.
 {% set sharing = 1 if ALTERNATE else TBR %}
 {% set within = "0" if ALTERNATE else "warp_group" %}
 {% set bm = 64 * TRR * sharing %}
@@ -67,7 +67,7 @@
 {% from "block_scales.cl" import scale_producer with context %}
 {% endif %}
 {% from "mainloop.cl" import accumulators, drained, mainloop, row_of with context %}
-{# the sum e + x of a block of rows as an element of C, where C is not read #}
+{# sum e + x of a block of rows as an element of C, if C is not read #}
 {% macro fragment(x) %}
 {% if ENDS %}
 ended(sums[r][e + {{ x }}], alpha, 0, 0{% for name, along in vectors %}, {{ "%s_rows.s%d" % (name, x // 2 % 2) if along == "rows" else "%s_%d.s%d" % (name, x // 4, x % 2) }}{% endfor %})
@@ -75,11 +75,11 @@ ended(sums[r][e + {{ x }}], alpha, 0, 0{% for name, along in vectors %}, {{ "%s_
 alpha * sums[r][e{{ " + %d" % x if x }}]
 {%- endif %}
 {% endmacro %}
-{# whether row i and column j of the tile are C's; columns are taken so many at a time #}
+{# the condition that row i and column j of the tile belong to C; columns are processed `width` at a time #}
 {% macro inside(i, j, width) %}
 {{ "row0 + %s < m && col0 + %s < n" % (i, j) if C_EDGE else "1" }}{{ " && %s < %d" % (j, bn) if bn % width }}
 {%- endmacro %}
-{# barriers of the group's tiles #}
+{# initialises the mbarriers of the stages #}
 {% macro barriers() %}
         for (int s = 0; s < {{ STAGES }}; ++s) {
             mbarrier_init(full + s * 8, {{ 97 if BLOCK else 1 }});
@@ -112,7 +112,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "batch.cl" %}
 {% endif %}
     const int item = (int)get_local_id(0), lane = item % 32, warp_group = item / 128;
-    // the TMA and the products exchange chunks by the address, so tiles begin at a multiple of 1024
+    // the swizzle of TMA and wgmma depends on the address, so tiles begin at a multiple of 1024
     __local uchar* tiles = space + (-LOCAL_ADDRESS(space) & 1023);
     const uint first = LOCAL_ADDRESS(tiles), full = first + {{ spaces + 256 }}, empty = full + {{ STAGES * 8 }};
 {% if BLOCK %}
@@ -127,7 +127,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ depth - 1 }}) / {{ depth }};
 
-    if ({{ tiles }} <= tiles_at_once)  // else the next kernel's groups would lie on multiprocessors as these end, and neighbours share less
+    if ({{ tiles }} <= tiles_at_once)  // else the next kernel's work-groups would start wherever these end, and neighbours would share less
         NEXT_MAY_START();
 {% set early = MAPS and CLUSTER == 1 and not BLOCK %}
 {% if MAPS %}
@@ -161,7 +161,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         return;
     }
 {% if not MAPS %}
-    // what lies past the last step of this group's k is zeros, too
+    // the map ends at k1, so that steps past this work-group's share of k are zeros
     __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
     if (item / 32 == {{ 4 * TBR }})
         tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m%s" % (" * 2" if TERMS > 1) if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "%d, %d" % (128 // itemsize, depth) }});
@@ -200,14 +200,14 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     for (int at = first_tile; at < {{ tiles }}; at += tiles_at_once) {
 {% if ALTERNATE %}
         turn ^= 1;
-        if (turn != warp_group) {  // the other warp group's tile
+        if (turn != warp_group) {  // this tile belongs to the other warp group
             stage += count;
             phase ^= stage / {{ STAGES }} & 1;
             stage %= {{ STAGES }};
             continue;
         }
         if (at > first_tile)
-            turn_wait(warp_group);  // until the other's last tile is there: a barrier tells a phase from the one before it only
+            turn_wait(warp_group);  // until the other's last tile has arrived: an mbarrier distinguishes only consecutive phases
 {% endif %}
 {{ tile_coordinates() }}
 {{ accumulators() }}
@@ -226,6 +226,6 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "epilogue.cl" %}
     }
 {% if CLUSTER > 1 %}
-    cluster_barrier();  // another group may still tell this one something
+    cluster_barrier();  // other work-groups of the cluster may still signal this one
 {% endif %}
 }

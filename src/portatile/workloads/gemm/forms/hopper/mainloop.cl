@@ -1,7 +1,7 @@
 {# The main loop of the hopper form's consumers: how the tiles of a stage are multiplied by wgmma; hopper.cl has the drawing.
 
-   With `fragments` A has k slow and elements of four bytes, which the units take from registers: a work-item loads four for a step, of rows
-   g, g + 8 and steps t, t + 4 as lane 4 g + t has them. #}
+   With `fragments` A has k slow and elements of four bytes, which the units take from registers: for each step lane 4 g + t loads four
+   elements, of rows g, g + 8 and steps t, t + 4. #}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -9,8 +9,8 @@ wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
 wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {%- endif %}
 {% endmacro %}
-{# row `line` of 16 of a warp's, within the 64 of its warp group: where A's fragments are loaded, four rows from each half of 32 by turns,
-   so that a load of them meets all banks of local memory #}
+{# row `line` (0 .. 15) of a warp, within the 64 rows of its warp group. With `fragments` the rows alternate between the halves of 32, four
+   at a time, so that a load of them has no bank conflicts. #}
 {% macro row_of(warp, line) %}
 {% if fragments %}
 {{ warp }} / 2 * 32 + {{ warp }} % 2 * 8 + ({{ line }}) / 8 * 4 + ({{ line }}) % 4 + ({{ line }}) / 4 % 2 * 16
@@ -18,7 +18,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {{ warp }} * 16 + {{ line }}
 {%- endif %}
 {% endmacro %}
-{# a step's products of A's fragments in registers #}
+{# the products of one step with A's fragments from registers #}
 {% macro wgmma_of_registers(r) %}
                 asm volatile(PORTATILE_LATER "{ .reg .pred p; setp.ne.b32 p, %{{ count + 5 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k8.f32.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, {% raw %}{{% endraw %}%{{ count }}, %{{ count + 1 }}, %{{ count + 2 }}, %{{ count + 3 }}}, %{{ count + 4 }}, p, 1, 1; }"
                     : {% for e in range(count) %}"+f"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %}
@@ -31,11 +31,11 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 
                     : "l"({{ operand("a", A_ALONG, "%s + %d" % (a, r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, b, "step") }}), "r"({{ first }}));
 {% endmacro %}
-{# a warp tells those that copy, of each group of a cluster, that it has read a tile #}
+{# a warp tells the producers, in each work-group of a cluster, that it has read a tile #}
 {% macro releases() %} && lane {{ "== 0" if CLUSTER == 1 else "< %d" % CLUSTER }}{% endmacro %}
 {% macro release() %}{{ "mbarrier_arrive(empty + before * 8)" if CLUSTER == 1 else "mbarrier_arrive_at(empty + before * 8, lane)" }}{% endmacro %}
-{# with PROMOTE the products of a stage, of one block of rows after the other, so that the sums in the units are few; other warp groups multiply while
-   this one adds #}
+{# With PROMOTE: the products of a stage, one block of rows after the other, so that the units hold few sums; other warp groups multiply
+   while this one adds. #}
 {% macro mma_promoted() %}
 {% if BLOCK %}
             __local const float* factors_of = factors + stage * {{ bm + bn }};

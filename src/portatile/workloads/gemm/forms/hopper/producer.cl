@@ -1,5 +1,7 @@
-{# The producer of the hopper form: the order of tiles of C (tile_coordinates), and the TMA copies of a stage. hopper.cl has the drawing. #}
-{# the tile number `at`, of a cluster's as many below each other; by the host's maps groups go through all problems of a batch #}
+{# The producer of the hopper form: the order of the tiles of C (tile_coordinates), and the TMA copies of a stage. hopper.cl has the
+   drawing. #}
+{# the coordinates of tile number `at` (of a cluster's tiles, one below the other); with the host's maps the numbers run through a whole
+   batch #}
 {% macro tile_coordinates() %}
 {% set place = "within_problem" if spans_batch else "at" %}
 {% if spans_batch %}
@@ -17,7 +19,7 @@
         const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}{{ own }}, col0 = within / height * {{ bn }};
 {% endif %}
 {% endmacro %}
-{# an operand's tile of this step: boxes of a whole tile along k, of 128 bytes across it else #}
+{# copies of an operand's tile for this step: one box for the whole tile if rows run along k, otherwise boxes of 128 bytes across k #}
 {% macro copies(x, along, wide, place, at) %}
 {% set shared = x == "b" and CLUSTER > 1 %}
 {% set boxes = 1 if along else wide * itemsize // 128 %}
@@ -30,7 +32,7 @@
 {% endfor %}
 {% endfor %}
 {% endmacro %}
-{# the work-item that has tiles copied #}
+{# the work-item that issues the TMA copies of tiles #}
 {% macro tma_producer() %}
         if (item == {{ 128 * TBR }}) {
             int stage = 0, phase = 1;

@@ -1,5 +1,5 @@
 {#
-   The tile of C of a work-group, here TBR = 2, TBC = 2, TRR = 2, TCR = 2: sub-groups have patches of TRR x TCR fragments of 16 x 16.
+   The tile of C of a work-group, here with TBR = TBC = TRR = TCR = 2: each sub-group has a patch of TRR x TCR fragments of 16 x 16.
 
               bn = 16 TCR TBC columns
              +----+----+----+----+
@@ -12,18 +12,19 @@
              | 2  | 2  | 3  | 3  |
              +----+----+----+----+
 
-   With PROMOTE the products of a tile are summed in part[TRR][TCR], and then added to sums; with BLOCK by the factors of a block of k.
+   With PROMOTE the products of a tile are summed in part[TRR][TCR] and then added to sums; with BLOCK after multiplication by block scales.
 
    In the end the sums go through local memory, so that neighbouring work-items store neighbouring elements of C.
 
-   With TERMS = 2 an operand is the sum of two: high + 2^-11 low, of which a stage has both tiles, and C = A_high B_high
+   With TERMS = 2 an operand is the sum of two: high + 2^-11 low. A stage has the tiles of both, and C = A_high B_high
    + 2^-11 (A_low B_high + A_high B_low). Products of the high terms leave the unit after each step, to be added to nearest.
 #}
-// GEMM on matrix units: tiles of both operands flow through STAGES of local memory by asynchronous copies; sub-groups load fragments
+// GEMM on matrix units: asynchronous copies bring tiles of both operands to a pipeline of STAGES in local memory; sub-groups load fragments
 // of them, multiply and add.
 //
-// C = alpha op(A) op(B) + beta C, every operand row-major, products and sums as MATRIX_MULTIPLY_ADD_{{ KIND }} makes them.
-// Group (x, y) owns tile x in the order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
+// C = alpha op(A) op(B) + beta C, every operand row-major, products and sums in the arithmetic of MATRIX_MULTIPLY_ADD_{{ KIND }}.
+// Work-group (x, y) computes tile x, in the order of RASTER, over `chunk` steps of k from start + y chunk on; with SPLIT it stores bare
+// sums to plane y.
 {% set bm = 16 * TRR * TBR %}
 {% set bn = 16 * TCR * TBC %}
 {% set lanes = 32 %}
@@ -37,7 +38,7 @@
 {% set local_argument = ", __local uchar* tiles" if LOCAL_ARGUMENT else "" %}
 {% from "store.cl" import endings, scaling, store with context %}
 {% from "elements.cl" import block_factor with context %}
-{# rows of 128 bytes that a work-item copies its chunk of #}
+{# the number of rows of 128 bytes in each of which a work-item copies one chunk #}
 {% macro copies(x, wide, along, edge, first, end) %}
 {% set slots = wide // jump %}
 {% for term in range(TERMS) %}
@@ -101,7 +102,7 @@
 {% macro load(set, step) %}
 {{ load_x("a", "A", A_ALONG, TRR, "at_row", "", set, step) }}{{ load_x("b", "B", B_ALONG, TCR, "at_col", " + %d" % (bm * 128), set, step) }}
 {%- endmacro %}
-{# both terms of a step, and their three products #}
+{# both terms of the operands of a step, and their three products #}
 {% macro multiply_terms() %}
 {% for term in range(TERMS) %}
 {{ load_x("a", "A", A_ALONG, TRR, "at_row", " + %d" % (term * bm * 128), term, "step") }}{{ load_x("b", "B", B_ALONG, TCR, "at_col", " + %d" % (TERMS * bm * 128 + term * bn * 128), term, "step") }}
@@ -120,7 +121,7 @@
                         sums[i][j].r[e] += high.r[e];
                 }
 {% endmacro %}
-{# the products of a tile, which were summed apart, become part of the sums #}
+{# adds the products of a tile, which were summed separately, to the sums #}
 {% macro promote() %}
 {% if BLOCK %}
         const int block = (k0 + tile * {{ depth }}) / {{ BLOCK }};
@@ -235,7 +236,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         for (int step = 0; step < {{ steps }}; ++step) {
 {% if DOUBLE %}
             if (step == {{ steps - 1 }}) {
-                // every work-item has its fragments of this stage: it may be written, and the next one is complete
+                // all work-items have loaded their fragments of this stage, so it may be overwritten; and the next stage is complete
                 COPY_ASYNC_WAIT({{ STAGES - 2 }});
                 barrier(CLK_LOCAL_MEM_FENCE);
                 read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};

@@ -1,5 +1,5 @@
 {#
-   C has a few columns, so a work-item has TR rows x all TC of its columns, and what a group shares is k (here KG = 4):
+   C has few columns, so a work-item computes TR rows x all TC columns, and the work-items of a work-group share k (here KG = 4):
 
         A: m x k                                              B: k x n, TC columns; with SM KB steps in local memory
         +------+------+------+------+------+------+           +--+
@@ -11,19 +11,19 @@
 
         registers: sum(r)_(c), TR x TC of each part; in the end the KG parts are added in local memory, `together` sums at a time
 #}
-// GEMM for GPUs where one side of C is a few elements: every element of A is read once, in vectors, by the work-item that multiplies it.
+// GEMM for GPUs if C has few rows or columns: every element of A is read once, in vectors, by the work-item that multiplies it.
 //
-// C = alpha op(A) op(B) + beta C, A the large operand, m its long side; with TURN C is stored transposed. A work-item multiplies TR rows of
-// op(A) by TC columns of op(B), UNROLL vectors of A in flight for each, and KG work-items share the k of them. Where A has k fast
-// (K_FAST), they are neighbours and take vectors along k by turns; else neighbours take vectors across k, and each of the KG parts every
-// KG-th block of UNROLL steps of k. Their sums are added in local memory in an order that is always the same.
-// With STAGES above 1 asynchronous copies bring a work-item's vectors to its own place in local memory, STAGES - 1 blocks ahead of their
-// use, so that registers limit neither what is under way nor how many groups share a multiprocessor.
-// A is read in vectors of W: VL, or what its alignment allows, then as many more of them. With SM the group keeps KB steps of its columns of
-// op(B) in local memory; else they come from the cache. Rows and columns past the end repeat the last one and are not stored.
-// Group (x, y): tile x, and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
+// C = alpha op(A) op(B) + beta C; A is the large operand, m its long side; with TURN C is stored transposed. A work-item multiplies TR rows
+// of op(A) by TC columns of op(B), with UNROLL vectors of A in flight for each row, and KG work-items share the k of these rows. If A has k
+// fast (K_FAST), the KG work-items are neighbours and take vectors along k in turn; otherwise neighbours take vectors across k, and each of
+// the KG parts takes every KG-th block of UNROLL steps of k, so that loads are coalesced. Their sums are added up in local memory in a
+// fixed order. With STAGES > 1 asynchronous copies bring a work-item's vectors to its own place in local memory, STAGES - 1 blocks ahead of
+// their use, so that registers limit neither the loads in flight nor the occupancy.
+// A is read in vectors of W elements: VL, or less if its alignment requires. With SM the work-group keeps KB steps of its columns of op(B)
+// in local memory; otherwise they come from the cache. Rows and columns past the end repeat the last one and are not stored.
+// Work-group (x, y): tile x, over `chunk` steps of k from start + y chunk on; with SPLIT it stores bare sums to plane y of `c`.
 {% if JOIN %}
-// Here they go to `planes`, tile by tile, and the last group of a tile adds them up for C: see join.cl.
+// Here the sums go to `planes`, tile by tile, and the last work-group of a tile adds them up for C: see join.cl.
 {% endif %}
 {% set realw = real if W == 1 else real ~ W %}
 {% set items = TBR * KG %}
@@ -31,10 +31,10 @@
 {% set vectors = TR if K_FAST else TR // W %}
 {% set loads = UNROLL * VL // W if K_FAST else UNROLL %}
 {% set span = KG * UNROLL * (VL if K_FAST else 1) %}
-{# what a work-item has in a stage, and B's columns before the stages #}
+{# the elements of a work-item in a stage, and of B's columns before the stages #}
 {% set stage = vectors * loads * items * W %}
 {% set pitch = KB + 16 // itemsize if K_FAST else TC %}
-{# how B's values are loaded beside the vectors of A: elements along k, or of a step #}
+{# the width of loads of B: elements along k, or the columns of a step #}
 {% set wide = W if K_FAST else [16 // itemsize, UNROLL * TC if SM else [UNROLL, B_WIDTH] | min] | min %}
 {% set realb = real if wide == 1 else real ~ wide %}
 {% set local_argument = ", __local %s* restrict local_space" % real if LOCAL_ARGUMENT else "" %}
@@ -46,7 +46,7 @@
 #define W {{ W }}
 #define LOAD(p) (*(__global const {{ realw }}*)(p))
 
-{# the vectors of a block of steps: `kk` the work-item's first one, `left` the steps from the block's first one on #}
+{# loads the vectors of a block of steps: `kk` is the work-item's first step, `left` the number of steps from the block's first one on #}
 {% macro inside(u, left) %}{{ "part * W + %d <= %s" % (u * KG * W + W, left) if K_FAST else "part * %d + %d < %s" % (UNROLL, u, left) }}{% endmacro %}
 {% macro vector(v, u, kk) %}{{ "a%d + %s + %d" % (v, kk, u * KG * W) if K_FAST else "a%d + (long)(%s + %d) * lda" % (v, kk, u) }}{% endmacro %}
 {% macro slot(v, u, stage) %}ring + {{ stage }} + ({{ (v * loads + u) * items }} + item) * W{% endmacro %}
@@ -82,7 +82,7 @@
 {% endfor %}
 {% endfor %}
 {% endmacro %}
-{# their products with the columns of B #}
+{# multiplies them by the columns of B #}
 {% macro along_k(guarded) %}
 {% for u in range(loads) %}
 {% for c in range(TC) %}
@@ -139,9 +139,9 @@
 {% endfor %}
 {% endmacro %}
 {% macro multiply(guarded) %}{{ take(guarded) }}{{ along_k(guarded) if K_FAST else across_k(guarded) }}{% endmacro %}
-{# row of the tile that row `r` of the work-item at `place` among TBR is #}
+{# the row of the tile for row `r` of the work-item at `place` among TBR #}
 {% macro row(place, r) %}{{ "%s * TR + %s" % (place, r) if K_FAST else "(%s / W * TBR + %s) * W + %s %% W" % (r, place, r) }}{% endmacro %}
-{# `left`: what is stored are all of a tile's sums where groups share them, else C #}
+{# stores a sum: to C, or, if `left`, to the planes of sums that work-groups share #}
 {% macro store(r, c, place, value, left=JOIN) %}
 {% if left %}
         sums[(int)get_group_id(1) * {{ values * TBR }} + ({{ r }} * TC + {{ c }}) * TBR + {{ place }}] = {{ value }};
@@ -225,7 +225,7 @@ __kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR
 {{ block(true) }}        }
 {% if K_FAST and W > 1 %}
         kk = ke - (ke - kb) % W + part;
-        if (kk < ke) {  // what is left of the last vector
+        if (kk < ke) {  // the rest of the last vector
 {% for c in range(TC) %}
             {
                 const {{ real }} y = {{ "local_space[%d + kk - kb]" % (c * pitch) if SM else b_at(c, "kk") }};
@@ -244,7 +244,7 @@ __kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR
 {%- endfor %}
 {% endfor %}
 {% else %}
-{# `together` values of every work-item at a time; each sum is added up by `adders` work-items, and these by one #}
+{# adds up `together` sums of every work-item at a time: `adders` work-items add up each sum's parts, then one of them adds up theirs #}
 {% set slots = TBR * (KG + adders) if K_FAST else items %}
 {% set outputs = together * TBR %}
 {% for first in range(0, values, together) %}
@@ -284,7 +284,7 @@ __kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR
 {% endfor %}
 {% endif %}
 {% if JOIN %}
-{# work-items that share a sum, as those of reduce.cl do, where the others would be idle and there is local memory for that #}
+{# whether several work-items share a sum, as in reduce.cl, if they would otherwise be idle and local memory suffices #}
 {% set outputs = values * TBR %}
 {% set shared = SHARES > 1 and KG > 1 and outputs * 2 <= items %}
 {% set ahead = [(SPLIT_K + SHARES - 1) // SHARES if shared else SPLIT_K, 16] | min %}

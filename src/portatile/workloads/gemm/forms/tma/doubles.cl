@@ -1,16 +1,16 @@
-{# What the tma form does with tiles of float64: matrix instructions of 16 x 8 x 8. tma.cl has the drawing. #}
+{# How the tma form multiplies tiles of float64, by matrix instructions of 16 x 8 x 8, and stores the sums. tma.cl has the drawing. #}
 {% set steps = KB // 8 %}
 {% set xs, ys = (TCR, 2 * TRR) if FLIPPED else (TRR, 2 * TCR) %}
 {% set apart = 4 if along[x] else 1 %}
 {% set slots = xs * ys * 2 %}
 {% set number = "(r * %d + j) * 2 + h" % ys %}
 {% set sums = "(double2)(acc[r][j][h], acc[r][j][h + 2])" %}
-{# the place of y's q-th of eight #}
+{# the place of element q of eight of y #}
 {% macro y_place(q) %}
 {{ q if not along[y] else "((%s) %% 4 * 2 + (%s) / 4)" % (q, q) if apart == 4 else "((%s) %% 2 * 4 + (%s) / 2)" % (q, q) }}
 {%- endmacro %}
-{# the bytes from a stage on where a lane finds its first element of x, and of y. Others of the same lane lie a multiple of 128 bytes on, with
-   bits 4 to 6 of the address exchanged, which say the chunk in a line #}
+{# The byte offset in a stage of a lane's first element of x, or of y. Its other elements lie at multiples of 128 bytes from there, with
+   bits 4 to 6 of the address swizzled (these number the chunk in a line). #}
 {% macro lane_of(name, per) %}
 {% set blocks, warp = (xs, "x_warp") if name == x else (ys, "y_warp") %}
 {{ first_of[name] * 8 }} + {{ warp }} * {{ blocks * per * 128 if along[name] else blocks * per // 16 * KB * 128 }} + {{ "%s * 128 + ((%s ^ %s %% 8) * 16)" % ("g * 2" if name == x else y_place("g"), "t" if apart == 1 else "t / 2", "g * 2" if name == x else y_place("g")) if along[name]
@@ -22,7 +22,7 @@ asm volatile("ld.shared.f64 %0, [%1];" : "=d"({{ to }}) : "r"({{ at }}));
 {% macro load_two(to, then, at) %}
 asm volatile("ld.shared.v2.f64 {% raw %}{%0, %1}{% endraw %}, [%2];" : "=d"({{ to }}), "=d"({{ then }}) : "r"({{ at }}));
 {%- endmacro %}
-{# both steps of block r of x #}
+{# loads both steps of block r of x #}
 {% macro load_x(set, r, step) %}
 {% if along[x] %}
 {% for part in range(4) %}
@@ -55,7 +55,7 @@ asm volatile("ld.shared.v2.f64 {% raw %}{%0, %1}{% endraw %}, [%2];" : "=d"({{ t
 {% endif %}
                 }
 {% endmacro %}
-{# the sums number `slot` of a work-item, which are neighbours of x: to C, or to this group's plane #}
+{# stores slot `slot` of a work-item's sums, two neighbours along x, to C, or to this work-group's plane #}
 {% macro store(slot, sum) %}
 {% set r, j, h = "(%s) / %d" % (slot, 2 * ys), "(%s) / 2 %% %d" % (slot, ys), "(%s) %% 2" % slot %}
 {% set of_x, of_y = "(x_warp * %d + (%s)) * 16 + g * 2" % (xs, r), "(y_warp * %d + (%s)) * 8 + %s" % (ys, j, y_place("t * 2 + (%s)" % h)) %}
@@ -120,7 +120,7 @@ asm volatile("ld.shared.v2.f64 {% raw %}{%0, %1}{% endraw %}, [%2];" : "=d"({{ t
 {% endmacro %}
 {% macro load_first() %}
 {{ load_all_x("0", "0") }}{{ load_y("0", "0") }}{% endmacro %}
-{# the operands of step `next`, and the products of step `step` #}
+{# loads the operands of step `next`, and multiplies those of step `step` #}
 {% macro load_and_multiply() %}
 {{ load_y("(step + 1) % 2", "next") }}
 {% if DOUBLE == 2 %}

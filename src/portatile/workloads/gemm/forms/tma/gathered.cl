@@ -1,8 +1,8 @@
-{# The groups of a cluster share a tile's k: each leaves its sums in its own local memory and then adds up, and stores, a share of the
-   tile, of which it reads every group's part in order. With JOIN several clusters share the tile's k, and leave what they added up to last.cl. #}
+{# The work-groups of a cluster share a tile's k: each leaves its sums in its own local memory; then each adds up, in order, a share of the
+   tile from all of them, and stores it. With JOIN several clusters share the tile's k, and last.cl adds up their sums. #}
 {% from "cluster.cl" import sum_of_cluster, wait_for_cluster %}
 {% if KG == 1 %}
-        group_wait({{ team }});  // all have read the last stage
+        group_wait({{ team }});  // all work-items have read the last stage
 {% endif %}
 {{ each_slot() }}                    *(__local {{ realv }}*)(tiles + ({{ number }}) * {{ team * vector }} + item * {{ vector }}) = {{ sums }};
         {{ wait_for_cluster() }}
@@ -19,7 +19,7 @@
 {{ store("slot_", "total") }}
 {%- endif %}
         }
-        // the others' local memory stays until all have read it
+        // no work-group may end while others still read its local memory
         {{ wait_for_cluster() }}
 {% if JOIN %}
 {% include "last.cl" %}

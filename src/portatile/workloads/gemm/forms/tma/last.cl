@@ -1,5 +1,5 @@
-{# Each group that shares a tile's k, or each cluster, has left its sums in `planes`; the last one adds them up for C, always in the same order:
-   all of a tile's, or of those that a cluster's groups take by turns this group's. #}
+{# Each work-group (or cluster) that shares a tile's k has left its sums in `planes`; the last one to finish adds them up for C, always in
+   the same order: all sums of the tile, or in a cluster this work-group's share of them. #}
         group_wait({{ team }});
         if (item == 0)
             *(volatile __local int*)tiles = arrives_last(counters + at_tile{{ " * %d + %s" % (CLUSTER, rank) if CLUSTER > 1 }}, shared);

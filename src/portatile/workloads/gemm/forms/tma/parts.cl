@@ -1,5 +1,5 @@
-{# The parts of a group have summed up stages by turns: all but the first leave their sums in local memory, which no stage needs any more,
-   and the first one adds them to its own, in order. #}
+{# The parts of a work-group have summed stages in turn. All but the first leave their sums in the local memory of the stages, which is free
+   now, and the first one adds them to its own, in order. #}
         group_wait({{ products }});
         if (part > 0) {
 {{ each_slot() }}                    *(__local {{ realv }}*)(tiles + ((part - 1) * {{ slots }} + {{ number }}) * {{ team * vector }} + item % {{ team }} * {{ vector }}) = {{ sums }};

@@ -1,29 +1,29 @@
 {#
-   A group of KG parts of TBR x TBC warps that multiply, and a warp that has the TMA bring tiles, STAGES of them ahead:
+   A work-group has KG parts of TBR x TBC warps that multiply, and a warp that has the TMA copy tiles, STAGES of them ahead:
 
               bn = 16 TCR TBC columns
-             +---------+---------+        local memory: STAGES times A's tile and B's tile of KB steps of k, in boxes of 128 bytes: with k slow
-       bm =  | warp 0  | warp 1  |        16 across, of each KB rows; with k fast 16 along k, of each the rows of the whole tile
+             +---------+---------+        local memory: STAGES times A's and B's tile of KB steps of k, in boxes with rows of 128 bytes: with
+       bm =  | warp 0  | warp 1  |        k slow 16 elements across k, KB rows; with k fast 16 steps of k, and the rows of the whole tile
      16 TRR  +---------+---------+
        TBR   | warp 2  | warp 3  |        STAGES times:  copies --full--> products --free--> copies
              +---------+---------+        part p multiplies stages p, p + KG, ...
 
-   Of the instruction 16 x 8 x 8, x is the operand that comes as its A, 16 at a time, y the other, 8 at a time. It wants x as pairs across k
-   and y as pairs along it, in neighbouring registers. So x is B, and C's tile comes transposed between the lanes, unless A has k slow and B
-   has it fast. Lane 4 g + t brings
+   Of the instruction 16 x 8 x 8, x is the operand that is its A (16 rows), y the other (8 columns). It needs x as pairs across k and y as
+   pairs along k, in neighbouring registers. So x is B, and the lanes hold C's tile transposed, unless A has k slow and B has k fast. Lane
+   4 g + t loads
 
         x  2 g, 2 g + 1 of every 16     k slow: 16 bytes for each of two steps;  k fast: 8 bytes for each of both
         y  Y(g) of every 8              k fast: 16 bytes for both steps, or, beside an x with k fast, 8 bytes each, as with k slow
 
-   at the steps 2t, 2t + 1 of eight, or t, t + 4 where both have k fast. Y is such that the lanes of a load meet all banks of local memory:
-   the TMA exchanges the 16-byte chunks c of line l of a box for c ^ l % 8.
+   at the steps 2t, 2t + 1 of eight, or t, t + 4 if both have k fast. Y is chosen such that loads have no bank conflicts: the TMA swizzles
+   the 16-byte chunks, so that chunk c of line l of a box lies at c ^ l % 8.
 #}
-// GEMM for float64 on Hopper: a warp keeps the TMA busy STAGES tiles ahead, the others multiply by matrix instructions from local
-// memory, at their own pace: nobody waits for a barrier of the whole group.
+// GEMM for float64 on Hopper: one warp keeps TMA copies STAGES tiles ahead; the others multiply by matrix instructions from local memory,
+// each at its own pace, without barriers of the whole work-group.
 //
-// C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Group (x, y) owns tiles x, x + groups, ... in the
-// order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`. With CLUSTER the groups that
-// share a tile's k are neighbours along x.
+// C = alpha op(A) op(B) + beta C, every operand row-major, rows aligned to 16 bytes. Work-group (x, y) computes tiles x, x + groups, ... in
+// the order of RASTER, over `chunk` steps of k from start + y chunk on; with SPLIT it stores bare sums to plane y of `c`. With CLUSTER the
+// work-groups that share a tile's k are neighbours along x.
 {% set bm, bn = 16 * TRR * TBR, 16 * TCR * TBC %}
 {% set team = 32 * TBR * TBC %}
 {% set products = team * KG %}
@@ -42,7 +42,7 @@
 {% set realv = real ~ vector %}
 {% from "doubles.cl" import add_to_sums, declare, each_slot, lanes, load_and_multiply, load_first, number, slots, steps, store, sums with context %}
 {% set k_group = "(int)get_group_id(1)" if CLUSTER == 1 else "((int)get_group_id(1) * %d + %s)" % (CLUSTER, rank) if JOIN else rank %}
-{# tile number `at_tile` #}
+{# the coordinates of tile number `at_tile` #}
 {% macro tile_of() %}
 {% if RASTER == 0 %}
         const int row0 = at_tile % down * {{ bm }}, col0 = at_tile / down * {{ bn }};
@@ -59,13 +59,13 @@
                     tensor_copy_by(to + {{ first_of[name] * 8 + box * (wide_of[name] if along[name] else KB) * 128 }}, {{ name }}_at, {{ "(k_next + %d) * 2, %s" % (box * 16, at) if along[name] else "(%s + %d) * 2, k_next" % (at, box * 16) }}, full + {{ slot }} * 8);
 {% endfor %}
 {% endmacro %}
-{# the work-item that has a stage from step k_next on copied, when nobody reads the one before it any more #}
+{# issues the copies of the stage from step k_next on, as soon as the stage's old content has been read #}
 {% macro fill(slot, phase) %}
                     const uint to = first + {{ slot }} * {{ stage * itemsize }};
                     mbarrier_wait(empty + {{ slot }} * 8, {{ phase }});
                     mbarrier_expect(full + {{ slot }} * 8, {{ stage * itemsize }});
 {{ copies("a", "row0", slot) }}{{ copies("b", "col0", slot) }}{% endmacro %}
-{# the next stage of this part, by its warps in turn #}
+{# issues the copies of this part's next stage; its warps do so in turn #}
 {% macro fill_next() %}
                 if (warp == filled % {{ warps }} && lane == 0) {
                     const int k_next = k0 + (part + filled * {{ KG }}) * {{ KB }};
@@ -74,7 +74,7 @@
                 fill_phase ^= fill_slot + {{ KG }} >= {{ STAGES }};
                 fill_slot = fill_slot + {{ KG }} >= {{ STAGES }} ? fill_slot + {{ KG - STAGES }} : fill_slot + {{ KG }};
 {% endmacro %}
-{# the sums number `slot` to where groups leave what they share #}
+{# leaves slot `slot` of the sums in `planes` #}
 {% macro leave(slot, sum) %}
                     *(__global {{ realv }}*)(left + (int)get_group_id(1) * {{ bm * bn }} + ({{ slot }}) * {{ team * vector }}) = {{ sum }};
 {% endmacro %}
@@ -95,7 +95,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     __local uchar space[{{ local_bytes }}];
 {% endif %}
     const int item = (int)get_local_id(0), lane = item % 32, g = lane / 4, t = lane % 4;
-    // the TMA and the products exchange chunks by the address, so tiles begin at a multiple of 1024
+    // the TMA's swizzle depends on the address, so tiles begin at a multiple of 1024
     __local {{ real }}* tiles = (__local {{ real }}*)(space + (-LOCAL_ADDRESS(space) & 1023));
     const uint first = LOCAL_ADDRESS(tiles), full = first + {{ SPACE }}, empty = full + {{ STAGES * 8 }};
     const int across = (n - 1) / {{ bn }} + 1, down = (m - 1) / {{ bm }} + 1;
@@ -154,12 +154,12 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
                 const int next = (step + 1) % {{ steps }};
-                if (step == {{ steps - 1 }}) {  // all of this stage is in registers
+                if (step == {{ steps - 1 }}) {  // the whole stage is in registers
 {% if not COPIER %}
                     if (filled < own) {
 {{ fill_next() }}                    }
 {% endif %}
-                    if (lane == 0)  // matrix instructions keep the lanes together: all have read it
+                    if (lane == 0)  // matrix instructions synchronise the lanes: all have read the stage
                         mbarrier_arrive(empty + slot * 8);
                     phase ^= slot + {{ KG }} >= {{ STAGES }};
                     slot = slot + {{ KG }} >= {{ STAGES }} ? slot + {{ KG - STAGES }} : slot + {{ KG }};

@@ -1,4 +1,4 @@
-// Packs an operand into panels of words: for every NEIGHBOURS steps of k in turn, WIDTH words across; zeros where the operand ends.
+// Packs an operand into panels of words: for every NEIGHBOURS steps of k in turn, WIDTH words across k, with zeros where the operand ends.
 //
 //      panel (depth rows)      w = 0         w = 1               a word: k, k + 1 (bfloat16) or k .. k + 3 (int8)
 //      words 0                 [k k+1 ..]    [k k+1 ..]  ...
@@ -6,24 +6,24 @@
 //      ...
 //      the last row            what the panel says of itself, an int each
 //
-// The operand is `across` x k in storage with K_FAST (k contiguous), else k x `across`. A work-item packs SPAN neighbouring panels.
-// The last row of bfloat16 has in place 0 the least exponent of the panel, as its bits (1 .. 254), where it has no subnormal numbers, else
-// a value far below. int8 of A are stored with 128 added, as unsigned bytes; the last row of B has what this adds to the sums of each
-// column, negated. alpha = 0 must not read the operand: nothing is written then.
-{# with BATCH, groups of the third dimension are problems of the batch #}
+// The operand is stored as `across` x k with K_FAST (contiguous along k), else as k x `across`. A work-item packs SPAN neighbouring panels.
+// The last row of a panel of bfloat16 has in place 0 the panel's least exponent, as its bits (1 .. 254), or a value far below if the panel
+// has subnormal numbers. int8 of A are stored with 128 added, as unsigned bytes; the last row of B has the negated contribution of these
+// 128 to the sum of each column. With alpha = 0 the operand must not be read, and nothing is written.
+{# with BATCH the third dimension of the launch counts the problems of the batch #}
 {% set SHIFTED = A_KIND == "int8" and SIDE == "a" %}
 {% set bits = 32 // NEIGHBOURS %}
 {% set element = "ushort" if NEIGHBOURS == 2 else "uchar" %}
 {# the elements of NEIGHBOURS steps in a word, the first in its lowest bits #}
 {% macro interleaved(read, type) %}({% for e in range(NEIGHBOURS) %}{{ read % ("w" if e == 0 else "(long)ld + w" if e == 1 else "(long)ld * %d + w" % e) }}{{ " << %s(%d)" % (type, e * bits) if e }}{{ " | " if not loop.last }}{% endfor %}){% endmacro %}
 {% set FAR = 8 %}
-#define SLICE 64  // words along k that are packed before they are looked at: what a slice of a panel holds stays in the first cache
-{% if ASSEMBLY %}  // an x86 processor, which reads from wherever elements lie
+#define SLICE 64  // words along k that are packed before their exponents are examined, so that a slice of a panel stays in the first-level cache
+{% if ASSEMBLY %}  // on x86 processors, which allow unaligned loads
 typedef uint word __attribute__((aligned({{ 4 // NEIGHBOURS }})));
 typedef {{ element }}8 elements8 __attribute__((aligned({{ 4 // NEIGHBOURS }})));
 typedef uint8 words8 __attribute__((aligned(4)));
 #define WORD(p) (*(__global const word*)(p))
-#define WIDEN(p) __builtin_convertvector(*(__global const elements8*)(p), uint8)  // PoCL's convert_uint8 takes them one by one
+#define WIDEN(p) __builtin_convertvector(*(__global const elements8*)(p), uint8)  // PoCL's convert_uint8 converts them one by one
 {% else %}
 #define WORD(p) gather(p, 1, {{ NEIGHBOURS }})
 {% endif %}
@@ -53,7 +53,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
     __global const {{ element }}* from = (__global const {{ element }}*)base + offset;
     __global uint* to = (__global uint*)panels + first * panel_size;
 {% if A_KIND == "bfloat16" %}
-    ushort16 least[SPAN];  // bits of magnitudes less one, so that zeros become the largest
+    ushort16 least[SPAN];  // bits of magnitudes minus one, so that zeros become the largest
     for (int p = 0; p < SPAN; ++p)
         least[p] = (ushort16)(0xffff);
 {% elif SIDE == "b" %}
@@ -98,7 +98,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
                     int w = 0;
 {% if ASSEMBLY %}
 {% for e in range(NEIGHBOURS) %}
-                    __builtin_prefetch(line + (long)ld * {{ FAR * NEIGHBOURS + e }});  // lines of memory so far apart nobody else foresees
+                    __builtin_prefetch(line + (long)ld * {{ FAR * NEIGHBOURS + e }});  // the hardware does not prefetch lines that are so far apart
 {% endfor %}
 #pragma unroll
                     for (; w + 8 <= WIDTH; w += 8)

@@ -1,5 +1,5 @@
 {#
-   The register tile of a work-item, which is a group by itself: TR rows x TC columns of C, a row as TC / 16 vectors of 16 sums.
+   The register tile of a work-item, which is a work-group by itself: TR rows x TC columns of C, each row TC / 16 vectors of 16 sums.
 
                         B: a panel TC wide
                        +----------+----------+
@@ -10,22 +10,22 @@
       rows   | a |     |  c1_0    |  c1_1    |   a word of A is spread over a vector
              +---+     +----------+----------+
 
-   Groups walk down the rows of a band of RASTER tiles, then to the next columns, as in cpu.cl.
+   Work-groups go down the rows of a band of RASTER tiles, then to the next columns, as in cpu.cl.
 #}
 // GEMM for processors with an instruction that adds the products of two bfloat16, or of four int8, to each lane of a vector.
 //
 // C = alpha op(A) op(B) + beta C, A and B in panels of pack.cl. The instructions are AVX512-BF16's vdpbf16ps and AVX512-VNNI's vpdpbusd.
-// Inline assembly reaches them, and registers zmm0 .. zmm31, also where the compiler takes the processor for one without.
-// vpdpbusd multiplies unsigned by signed bytes: A has 128 added, and the sums begin with what that adds to them, negated. They are
-// exact modulo 2**32. vdpbf16ps rounds to nearest even after each product but takes subnormal numbers for zeros and makes none. Products
-// are multiples of 2^(i + j - 14) where exponents are no less than i in A and j in B. From i + j = -112 on no sum can be subnormal, so the
-// result is that of float32's multiply-adds; below, the tile is computed by these, of elements that are widened in registers.
+// They are used through inline assembly, with registers zmm0 .. zmm31, even if the compiler does not know that the processor has them.
+// vpdpbusd multiplies unsigned by signed bytes: A has 128 added, and the sums begin with the negated contribution of that. They are exact
+// modulo 2**32. vpdpbf16ps rounds to nearest even after each product, but treats subnormal numbers as zeros, also in results. Products are
+// multiples of 2^(i + j - 14) if exponents are at least i in A and j in B. For i + j >= -112 no sum can be subnormal, so the result equals
+// that of float32 multiply-adds; below that, the tile is computed by these, from elements that are converted in registers.
 {% set vectors = TC // 16 %}
 {% from "elements.cl" import ending, vectors_of with context %}
 {% if not SPLIT %}
 {{ ending() }}
 {%- endif %}
-{# zmm numbers: columns of B, two words of A by turns, sums #}
+{# numbers of zmm registers: columns of B, two words of A in turn, sums #}
 {% macro sum(r, v) %}%%zmm{{ vectors + 2 + r * vectors + v }}{% endmacro %}
 {% macro spread(r) %}%%zmm{{ vectors + r % 2 }}{% endmacro %}
 {% macro dots(u) %}
@@ -36,7 +36,7 @@
 
 {% endfor %}
 {% endmacro %}
-{# the same for one element of each word, widened to float32: `half` 1 is the upper one #}
+{# the same for one element of each word, converted to float32: `half` 1 is the upper one #}
 {% macro widened(half) %}
             {% for v in range(vectors) %}"{{ "vpsrld" if half else "vpslld" }} $16, {{ v * 64 }}(%1), %%zmm{{ v }}\n\t" {% if half %}"vpslld $16, %%zmm{{ v }}, %%zmm{{ v }}\n\t" {% endif %}{% endfor %}
 
@@ -55,7 +55,7 @@
 {% endmacro %}
 {% macro store_sums() %}
             {% for r in range(TR) %}{% for v in range(vectors) %}"vmovups {{ sum(r, v) }}, {{ (r * TC + v * 16) * 4 }}(%3)\n\t" {% endfor %}{% endfor %}"vzeroupper"
-            : "+r"(a), "+r"(b), "+r"(count) : "r"(sums)  // xmm16 and those above it are nothing that the compiler knows of
+            : "+r"(a), "+r"(b), "+r"(count) : "r"(sums)  // the compiler does not know xmm16 and above
             : "memory", "cc"{% for i in range(16) %}, "xmm{{ i }}"{% endfor %});
 {% endmacro %}
 
