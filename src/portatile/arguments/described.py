@@ -251,7 +251,7 @@ class Torch(Library):
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape = tuple(made.shape)
-        if kind is not None or not made.is_contiguous():
+        if kind is not None or _by_columns(made):
             return super().maker(made, kind)
 
         def make(model: Any) -> tuple[Any, int]:
@@ -259,7 +259,7 @@ class Torch(Library):
             return array, array.data_ptr()
 
         empty = self._empty
-        if empty is None or not made.is_cuda:
+        if empty is None or not made.is_cuda or not made.is_contiguous():
             return make
         strides, dtype, place, current = tuple(made.stride()), made.dtype, made.get_device(), sys.modules["torch"]._C._cuda_getDevice
 
