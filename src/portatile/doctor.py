@@ -73,6 +73,11 @@ class Examination:
 
 def examine(seconds: float = TEST_SECONDS) -> Examination:
     """Examine everything; each child may take ``seconds``."""
+    variables = tuple(Finding("broken", "variables", mistake, "set it right, or unset it") for mistake in settings.mistakes())
+    try:
+        settings.load()
+    except UsageError:  # which nothing goes on without
+        return Examination((), variables, {})
     try:
         open_files.check()
     except UsageError as error:  # devices cannot be queried
@@ -87,7 +92,7 @@ def examine(seconds: float = TEST_SECONDS) -> Examination:
             lacking = Finding("broken", "devices", "no device is usable", _no_device(result.findings))
             result = SurveyFindings((), (*result.findings, lacking))
     tests = {info.id: _tested(info.id, seconds) for info in result.devices}
-    return Examination(result.devices, (*result.findings, *_folders()), tests)
+    return Examination(result.devices, (*variables, *result.findings, *_folders()), tests)
 
 
 def _no_device(findings: Sequence[Finding]) -> str:

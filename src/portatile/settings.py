@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from portatile.errors import UsageError
 _FOREIGN = ("pocl", "pyopencl", "pytools")  # their caches are in the same folder as ours
 _LEAST_FREE = 32 << 20  # bytes that drivers need on a disk for the kernels of one process
 _IN_MEMORY = "/dev/shm"
+_ON, _OFF = ("", "1", "on", "yes", "true"), ("0", "off", "no", "false")
+_FOLDERS_AND_SIZES = ("CACHE_DIR", "CACHE_MAX_MB", "DATA_DIR", "MEMORY_LIMIT", "PAGE_LOCKED", "STORE")
+_VARIABLES = tuple(f"PORTATILE_{name}" for name in (*_FOLDERS_AND_SIZES, "CEILINGS", "DEBUG", "DEVICE", "TIME_UNTUNED"))
 _SHELTERS = 8  # names that are tried for a shared temporary folder, before one is made for this process only
 
 
@@ -113,19 +117,48 @@ def _absolute(folder: Path) -> Path:
         return folder
 
 
+def mistakes() -> list[str]:
+    """What is wrong with the variables of the environment: values that cannot be read, and names that are nearly those of a variable."""
+    found = []
+    for read in (load, memory_limit, page_locked, measures_ceilings, times_untuned):
+        try:
+            read()
+        except UsageError as error:
+            found.append(str(error))
+    for name in sorted(os.environ):
+        near = get_close_matches(name, _VARIABLES, 1, 0.8)
+        if near and name not in _VARIABLES:
+            found.append(f"{name} is not read by anything; {near[0]} is")
+    return found
+
+
 def debug() -> bool:
     """Whether the command line prints tracebacks of errors."""
-    return bool(os.environ.get("PORTATILE_DEBUG"))
+    return os.environ.get("PORTATILE_DEBUG", "").lower() not in ("", *_OFF)
 
 
 def measures_ceilings() -> bool:
-    """Whether the ceilings of a device are measured when it is first tuned or studied: unless ``PORTATILE_CEILINGS`` is off."""
-    return os.environ.get("PORTATILE_CEILINGS", "").lower() not in ("0", "off", "no")
+    """Whether the ceilings of a device are measured when it is first tuned or studied: unless ``PORTATILE_CEILINGS`` is off.
+
+    Raises UsageError for a value that is neither on nor off.
+    """
+    return _switched_on("PORTATILE_CEILINGS")
 
 
 def times_untuned() -> bool:
-    """Whether untuned products that are repeated on a GPU are timed in a few configurations: unless ``PORTATILE_TIME_UNTUNED`` is off."""
-    return os.environ.get("PORTATILE_TIME_UNTUNED", "").lower() not in ("0", "off", "no")
+    """Whether untuned products that are repeated on a GPU are timed in a few configurations: unless ``PORTATILE_TIME_UNTUNED`` is off.
+
+    Raises UsageError for a value that is neither on nor off.
+    """
+    return _switched_on("PORTATILE_TIME_UNTUNED")
+
+
+def _switched_on(name: str) -> bool:
+    """Whether a switch, which is on where it is not set, is on."""
+    value = os.environ.get(name, "")
+    if value.lower() not in (*_ON, *_OFF):
+        raise UsageError(f"{name}={value!r} is neither on nor off; write off, or unset it")
+    return value.lower() not in _OFF
 
 
 def selection() -> tuple[str | None, str | None]:

@@ -18,7 +18,7 @@ import pytest
 import portatile
 from portatile import Buffer, Kernel, TunedKernel
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, CompileError, NoValidVariantError, UnknownNameError
+from portatile.errors import ArgumentError, CompileError, NoValidVariantError, SpaceError, UnknownNameError
 from portatile.store import Query, ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
@@ -84,6 +84,26 @@ def test_tuned_called_and_found_again(device: Device) -> None:
     assert len(resumed.trials) == 4
     with ResultStore.default() as store:
         assert len(store.trials(Query(problem=kernel.problem()))) == 4  # three of them from before
+
+
+@pytest.mark.unoptimised
+def test_one_configuration_runs_whatever_was_tuned(device: Device) -> None:
+    kernel = axpy("a * x[i] + 10 * work + y[i]", constraints=["block * work < 256"])
+    assert list(kernel.configurations(device.info.id)) == [{"block": block, "work": work} for block, work in ((16, 1), (16, 4), (64, 1))]
+    x, zeros = np.arange(N, dtype=np.float32), np.zeros(N, np.float32)
+    for work in (4, 1):
+        y = zeros.copy()
+        assert kernel.run({"block": 16, "work": work}, x, y, a=0.5, n=N, device=device.info.id) is y
+        assert (y == 0.5 * x + 10 * work).all()
+    for config, message in (
+        ({"block": 64, "work": 4}, "not legal"),
+        ({"block": 17, "work": 1}, "17"),
+        ({"block": 16}, "no value for work"),
+    ):
+        with pytest.raises(SpaceError, match=message):
+            kernel.run(config, x, zeros, 0.5, N, device=device.info.id)
+    with pytest.raises(UnknownNameError, match="wrk"):
+        kernel.run({"block": 16, "wrk": 1}, x, zeros, 0.5, N, device=device.info.id)
 
 
 def test_arrays_that_are_too_short_for_the_launch_are_warned_of(device: Device) -> None:

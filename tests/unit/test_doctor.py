@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from portatile import doctor, open_files, processes
+from portatile import doctor, open_files, processes, settings
 from portatile.cli.devices import command as devices_command
 from portatile.cli.doctor import command as doctor_command
 from portatile.device.backend import Finding
@@ -167,3 +167,34 @@ def test_a_folder_that_cannot_be_written_is_not_called_full(monkeypatch: pytest.
     finding = doctor._writable("cache folder", tmp_path, "PORTATILE_CACHE_DIR")
     assert finding.level == "broken"
     assert "Read-only file system" in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("PORTATILE_CEILINGS", "banana", "PORTATILE_CEILINGS='banana' is neither on nor off; write off, or unset it"),
+        ("PORTATILE_MEMORY_LIMIT", "much", "is not a positive number of bytes"),
+        ("PORTATILE_CACHEDIR", "/tmp", "PORTATILE_CACHEDIR is not read by anything; PORTATILE_CACHE_DIR is"),
+    ],
+)
+def test_variables_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str) -> None:
+    children(monkeypatch, "print('{}')")
+    monkeypatch.setenv(name, value)
+    findings = [finding for finding in doctor.examine().findings if finding.subject == "variables"]
+    assert [finding.level for finding in findings] == ["broken"]
+    assert message in findings[0].detail
+
+
+def test_without_a_readable_cache_size_only_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_CACHE_MAX_MB", "abc")
+    examined = doctor.examine()
+    assert not examined.healthy
+    assert [finding.subject for finding in examined.findings] == ["variables"]
+
+
+@pytest.mark.parametrize(("value", "on"), [("", True), ("On", True), ("1", True), ("off", False), ("FALSE", False), ("0", False)])
+def test_switches(monkeypatch: pytest.MonkeyPatch, value: str, on: bool) -> None:
+    monkeypatch.setenv("PORTATILE_TIME_UNTUNED", value)
+    assert settings.times_untuned() == on
+    monkeypatch.setenv("PORTATILE_DEBUG", value)
+    assert settings.debug() == (on and value != "")

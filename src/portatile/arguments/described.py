@@ -86,10 +86,10 @@ class Library(ABC):
 
         ``kind`` is their dtype, if it differs from that of ``made``.
         """
-        shape = tuple(made.shape)
+        shape, by_columns = tuple(made.shape), _by_columns(made)
 
         def make(model: Any) -> tuple[Any, int]:
-            array = new(model, shape, kind)
+            array = new(model, shape, kind, by_columns)
             return array, self.place(array)
 
         return make
@@ -251,7 +251,7 @@ class Torch(Library):
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
         shape = tuple(made.shape)
-        if kind is not None:
+        if kind is not None or _by_columns(made):
             return super().maker(made, kind)
 
         def make(model: Any) -> tuple[Any, int]:
@@ -317,6 +317,8 @@ class Cupy(Library):
         return lambda given: list(map(seen, given)) == expected
 
     def maker(self, made: Any, kind: np.dtype[Any] | None) -> Maker:
+        if _by_columns(made):
+            return super().maker(made, kind)
         create, shape, dtype = self.kind, tuple(made.shape), made.dtype
 
         def make(model: Any) -> tuple[Any, int]:
@@ -343,6 +345,12 @@ class Cupy(Library):
                 return current().ptr  # type: ignore[no-any-return]
 
         return there
+
+
+def _by_columns(made: Any) -> bool:
+    """Whether a new result is column-major: those of operands that are."""
+    strides = made.stride() if callable(getattr(made, "stride", None)) else made.strides
+    return len(strides) > 1 and bool(strides[-1] > strides[-2])
 
 
 known: dict[type, Library | None] = {}

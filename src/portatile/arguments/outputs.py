@@ -14,14 +14,16 @@ from portatile.arguments.matrices import Array, Matrix, matrix
 from portatile.device.base import Memory, Queue
 from portatile.device.buffer import Buffer
 from portatile.device.page_locked import locked
+from portatile.device.strides import CopiedRows
 from portatile.errors import ArgumentError
 
 
 class InitialContent(NamedTuple):
     """The initial values of an output ``array``: those of ``source``, which has the same shape, or zeros without a source.
 
-    Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U; of a Buffer's rows as stored) only that triangle
-    is written. The arrays are then square; NumPy's may be stacks of squares.
+    Both are NumPy arrays, or both Buffers of one device: matrices in the same order, or packed ones of any dimensions, as outputs of zeros
+    are. With ``triangle`` (L or U; of a Buffer's rows as they lie in memory) only that triangle is written. The arrays are square then;
+    NumPy's may be stacks of squares.
     """
 
     array: Any
@@ -33,12 +35,15 @@ class InitialContent(NamedTuple):
         array, source = self.array, self.source
         if isinstance(array, np.ndarray):
             np.copyto(array, 0 if source is None else source, where=self._where())
+        elif source is None:
+            if array.nbytes:
+                queue.fill(array.memory, bytes(4), array.offset, array.nbytes)
         elif self.triangle:
-            self._put_rows(queue)
-        elif source is not None:
+            self._put_triangle(queue, _as_stored(array), _as_stored(source))
+        elif (rows := _rows(array, source)) is not None and rows.number > 1:
+            queue.copy_rows(array.memory, source.memory, rows)
+        else:
             queue.copy(array.memory, source.memory, array.nbytes, array.offset, source.offset)
-        elif array.nbytes:
-            queue.fill(array.memory, bytes(4), array.offset, array.nbytes)
 
     def _where(self) -> Any:
         """The elements that are written."""
@@ -47,13 +52,13 @@ class InitialContent(NamedTuple):
         n = self.array.shape[-1]
         return np.tri(n, dtype=bool) if self.triangle == "L" else np.tri(n, dtype=bool).T
 
-    def _put_rows(self, queue: Queue) -> None:
+    def _put_triangle(self, queue: Queue, array: Buffer, source: Buffer) -> None:
         """Copy each row's part of a triangle."""
-        array, source, n = self.array, self.source, self.array.shape[0]
-        size = array.dtype.itemsize
+        n, size = array.shape[0], array.dtype.itemsize
         for row in range(n):
-            first, count = (row * n, row + 1) if self.triangle == "L" else (row * n + row, n - row)
-            queue.copy(array.memory, source.memory, count * size, array.offset + first * size, source.offset + first * size)
+            first, count = (0, row + 1) if self.triangle == "L" else (row, n - row)
+            target_at, source_at = (one.offset + row * one.strides[0] + first * size for one in (array, source))
+            queue.copy(array.memory, source.memory, count * size, target_at, source_at)
 
 
 class Result(NamedTuple, Generic[Array]):
@@ -83,13 +88,12 @@ def receiving(
         raise ArgumentError(f"beta is {beta} but there is no c; pass c, or leave beta out")
     factor_dtype = next(iter(factors.values())).array.dtype
     dtype = kind or factor_dtype
-    array = (new(model, shape) if dtype == factor_dtype else new(model, shape, dtype)) if out is None else out
+    begin = None if beta == 0 or c is out else fitting(c, shape, dtype, "c")
+    array = new_for(begin, model, shape, None if dtype == factor_dtype else dtype) if out is None else out
     stored = output(array, shape, dtype)
     for name, factor in factors.items():
         check_apart(stored, factor, name)
-    if beta == 0 or c is array:
-        return Result(array, stored, None)
-    return Result(array, stored, copying(fitting(c, shape, dtype, "c"), stored, "c"))
+    return Result(array, stored, None if begin is None else copying(begin, stored, "c"))
 
 
 def result_type(operand: np.dtype[Any], asked_name: str | None, out: Any, c: Any) -> np.dtype[Any]:
@@ -111,11 +115,18 @@ def result_type(operand: np.dtype[Any], asked_name: str | None, out: Any, c: Any
     return dtypes.ELEMENTS[possible[0]].numpy
 
 
-def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None) -> Array:
-    """An uninitialised row-major array of the library and device of ``model``, of dtype ``kind`` or of ``model``'s dtype.
+def new_for(begin: Matrix | None, model: Array, shape: tuple[int, int], kind: np.dtype[Any] | None = None) -> Array:
+    """A new output like ``model``; on a device in the order of ``begin``, if its values are copied there first."""
+    return new(model, shape, kind, begin is not None and begin.on_device and begin.transposed)
+
+
+def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None, by_columns: bool = False) -> Array:
+    """An uninitialised array of the library and device of ``model``, of ``kind`` or its dtype; row-major, or each matrix ``by_columns``.
 
     Raises ArgumentError for a library whose arrays cannot be made here.
     """
+    if by_columns:
+        return turned(new(model, (*shape[:-2], *shape[:-3:-1]), kind))
     if isinstance(model, np.ndarray):
         return locked.empty(shape, kind or model.dtype)  # type: ignore[return-value]
     if isinstance(model, Buffer):
@@ -128,6 +139,11 @@ def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None)
         with model.device:  # type: ignore[attr-defined] # it may differ from the current device
             return type(model)(shape, kind or model.dtype)  # type: ignore[call-arg,attr-defined]
     raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
+
+
+def turned(array: Array) -> Array:
+    """The view of an array with each matrix transposed."""
+    return array.mT if isinstance(array, Buffer) else array.swapaxes(-1, -2)  # type: ignore[return-value,attr-defined]
 
 
 def output(out: Any, shape: tuple[int, int], kind: np.dtype[Any]) -> Matrix:
@@ -174,7 +190,7 @@ def same(stored: Matrix, other: Matrix) -> bool:
 
 
 def copying(source: Matrix, target: Matrix, name: str) -> InitialContent | None:
-    """The copy of ``source`` into ``target``, which have the same shape; on a device both must be packed and in the same order.
+    """The copy of ``source`` into ``target``, which have the same shape; on a device both must be stored in the same order.
 
     None if they are the same memory. Raises ArgumentError where they overlap otherwise, or cannot be copied. Nothing is written here:
     ``perform`` runs the copy after the last check of the call.
@@ -185,11 +201,33 @@ def copying(source: Matrix, target: Matrix, name: str) -> InitialContent | None:
         raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
     if not source.on_device and not target.on_device:
         return InitialContent(target.array.T if target.transposed else target.array, source.array.T if source.transposed else source.array)
-    packed = source.stride == source.columns and target.stride == target.columns
-    same_layout = source.on_device and target.on_device and packed and source.transposed == target.transposed
-    if not same_layout or source.array.device is not target.array.device:
-        raise ArgumentError(f"{name} and out must lie on one device, packed and in the same order; or pass out={name} to overwrite it")
+    if not source.on_device or not target.on_device or source.array.device is not target.array.device:
+        raise ArgumentError(f"{name} and out must lie on one device; or pass out={name} to overwrite it")
+    if _rows(target.array, source.array) is None:
+        orders = ("column-major", "row-major") if source.transposed else ("row-major", "column-major")
+        raise ArgumentError(f"{name} is {orders[0]} and out {orders[1]}; leave out away, pass one in the order of {name}, or out={name}")
     return InitialContent(target.array, source.array)
+
+
+def _rows(target: Buffer, source: Buffer) -> CopiedRows | None:
+    """The contiguous rows, or columns, in which two matrices of one shape are copied: one where neither has gaps. None without such."""
+    if target.ndim != 2 or not target.size:
+        return CopiedRows(1, target.nbytes, target.offset, 0, source.offset, 0)
+    size = target.dtype.itemsize
+    for to, begin in ((target, source), (target.T, source.T)):
+        (number, length), (step, source_step) = to.shape, (to.strides[0], begin.strides[0])
+        nbytes = length * size
+        if length > 1 and not to.strides[1] == begin.strides[1] == size:
+            continue
+        if step == source_step == nbytes:
+            number, nbytes = 1, target.nbytes
+        return CopiedRows(number, nbytes, target.offset, step, source.offset, source_step)
+    return None
+
+
+def _as_stored(array: Buffer) -> Buffer:
+    """The rows of a matrix as they lie in memory: of a column-major one the columns."""
+    return array.T if array.strides[0] < array.strides[1] else array
 
 
 def _extent(stored: Matrix) -> tuple[object, int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from portatile import device as devices
 from portatile import strategies
 from portatile.arguments.host_tensors import taken
 from portatile.device.base import Device
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, SpaceError
 from portatile.formats import t1
 from portatile.formatting import duration, rate, spelled
 from portatile.kernel.cases import of_values
@@ -168,11 +168,7 @@ class Kernel(Definition):
         queued on the caller's stream and runs asynchronously. Raises ArgumentError for invalid arguments.
         """
         values = self.arguments.bind(arguments, named, self.entry)
-        opened = device_of(values, tuple(array.name for array in self.arguments.arrays))
-        if opened is None:
-            opened = devices.get(device)
-        elif device is not None and devices.get(device) is not opened:
-            raise ArgumentError(f"device={device!r} is not {opened.info.id}, where the arrays are; leave device out or move them")
+        opened = self._device_of(values, device)
         integers = self.arguments.integers(values)
         places = of_values(self.arguments, values)
         key = (opened, *integers.values(), *places.values())
@@ -184,6 +180,34 @@ class Kernel(Definition):
             self.cases.keep(values)
             self._by_arguments[key] = self.runner(self._recheck.choose(problem, opened, self._results(self.name)).config, opened)
         return self._by_arguments[key].run(values)
+
+    @taken
+    def run(self, config: Config, /, *arguments: Any, device: str | None = None, **named: Any) -> Any:
+        """Launch in the configuration ``config``, whatever was tuned; arguments and result as for a call.
+
+        For looking at a variant: what a wrong one writes, what one parameter is worth. Nothing is checked, and the kernel runs in this
+        process, which one that crashes ends. Raises SpaceError for a configuration that is not legal with these arguments on the device.
+        """
+        values = self.arguments.bind(arguments, named, self.entry)
+        opened = self._device_of(values, device)
+        space = self.space(self._problem(self.arguments.integers(values), of_values(self.arguments, values)), opened.info)
+        if reason := space.violated(config):
+            raise SpaceError(f"{self.entry}: {spelled(config)} is not legal on {opened.info.name}: {reason}")
+        self.warn_of_short_arrays(values)
+        return self.runner(config, opened).run(values)
+
+    def configurations(self, device: str | None = None) -> Iterator[Config]:
+        """The legal configurations on a device with arguments like the definition's, one after another."""
+        yield from self.space(self.problem(), devices.get(device).info)
+
+    def _device_of(self, values: Mapping[str, Any], device: str | None) -> Device:
+        """The device where the arrays lie, or of host arrays the one that is asked for; raises ArgumentError where these differ."""
+        opened = device_of(values, tuple(array.name for array in self.arguments.arrays))
+        if opened is None:
+            return devices.get(device)
+        if device is not None and devices.get(device) is not opened:
+            raise ArgumentError(f"device={device!r} is not {opened.info.id}, where the arrays are; leave device out or move them")
+        return opened
 
     def warn_of_short_arrays(self, values: Mapping[str, Any]) -> None:
         """Warn of an array that is smaller than in the definition although all integers, and so the launch, are as in the definition."""

@@ -228,8 +228,9 @@ def compile(
 
     ``workload`` is one of those that ``tune`` takes, or ``trsm``, ``mri_q``, ``mri_fhd``; ``sizes`` are its sizes and options by name
     (``m=512, n=512, k=512, trans_a="T"``), ``precision`` is as for ``matmul``. The best configuration known now is compiled and loaded;
-    compile again to use later tuning results. Operands are packed and row-major, as stored: with ``trans_a="T"``, ``a`` is k x m. With
-    NumPy arrays the call returns when the result is complete; on a device the work is queued. Raises UnknownNameError, ArgumentError or
+    compile again to use later tuning results. Operands are packed and row-major, as stored: with ``trans_a="T"``, ``a`` is k x m.
+    ``trsm`` and ``trmm`` overwrite ``b`` with the result, as in the BLAS; compiled with ``apart=True`` they leave it as it is. With NumPy
+    arrays the call returns when the result is complete; on a device the work is queued. Raises UnknownNameError, ArgumentError or
     DeviceNotFoundError for what does not fit.
 
     Examples:

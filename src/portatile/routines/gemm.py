@@ -113,7 +113,8 @@ def gemm(
     k x n, ``c`` and ``out`` are m x n; or all are stacks of such matrices. Types, ``dtype``, ``precision`` and ``device`` are as for
     ``matmul``; ``c`` and ``out`` have the dtype of the result. ``alpha`` and ``beta`` are real numbers; they may be complex for complex
     matrices, and must be integers for int8. If ``beta`` is 0, ``c`` is not read; if ``alpha`` is 0, ``a`` and ``b`` are not. The result
-    goes to ``out``, which may be ``c`` itself; without ``out`` it goes to a new row-major array, and ``c`` is not changed.
+    goes to ``out``, which may be ``c`` itself; without ``out`` it goes to a new row-major array, and ``c`` is not changed. On a
+    device the new array has the order of ``c`` if that is read.
 
     One product of real matrices, or of an evenly spaced stack of them and one ``b``, may have an epilogue, computed in the same launch:
     ``activation(scale_a * scale_b * alpha * op(a) @ op(b) + beta * c + bias)``. ``bias`` is (n,) or (m, 1), ``scale_a`` (m,), ``scale_b``

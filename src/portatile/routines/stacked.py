@@ -48,7 +48,9 @@ def checked(call: RoutineCall, names: tuple[str, ...], shape: Callable[[Mapping[
     batch = stacks.broadcast(*(array.shape for array in given.values()))
     shape_of_stack = (*batch, *shape(given))
     model = call.arrays[names.index("b")] if "b" in names else call.arrays[0]
-    result = outputs.new(model, shape_of_stack) if call.out is None else call.out
+    begins = given[names[-1]] if "c" in names or len(call.factors) == 1 else None  # what a copy, in the same order, may put into the result
+    by_columns = isinstance(begins, Buffer) and begins.strides[-1] > begins.strides[-2]
+    result = outputs.new(model, shape_of_stack, None, by_columns) if call.out is None else call.out
     target = stacks.stack_of(result, "out", COMPLEX)
     if target.shape != shape_of_stack:
         raise ArgumentError(f"out has shape {target.shape}; it must have shape {shape_of_stack}")

@@ -39,9 +39,9 @@ def trmm(
 ) -> Array:
     """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
 
-    Shapes, dtypes, vectors and stacks are as for ``trsm``. The result goes to ``out``, which may be ``b``; without ``out`` to a new
-    row-major array. An infinity in ``b`` may give NaN in a neighbouring row (side L) or column where BLAS has a number, because zeros are
-    multiplied. ``precision`` is that of the products: ``"tf32"``, ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
+    Shapes, dtypes, vectors, stacks and the place of the result are as for ``trsm``. An infinity in ``b`` may give NaN in a neighbouring
+    row (side L) or column where BLAS has a number, because zeros are multiplied. ``precision`` is that of the products: ``"tf32"``,
+    ``"3m"``, ``"emulated"`` or ``"reproducible"``, as for ``matmul``.
 
     Raises ArgumentError for shapes, dtypes or options that do not fit together, DeviceNotFoundError for an unknown device.
 
@@ -75,7 +75,7 @@ def trsm(
     - ``a`` is square, of order m (side L) or n (side R). Only its triangle ``uplo`` (L or U) is read; with ``diag`` U its diagonal is not
       read, and taken to be ones. ``trans`` says what op is, as for ``gemm``.
     - ``b`` and the solution are m x n. ``b`` may also be a vector: a column (side L) or a row. Stacks broadcast as NumPy's do.
-    - The solution goes to ``out``, which may be ``b``; without ``out`` to a new row-major array.
+    - The solution goes to ``out``, which may be ``b``; without ``out`` to a new array, row-major or, on a device, in the order of ``b``.
     - All arrays have the same dtype: float32, float64, complex64 or complex128.
 
     A zero on the diagonal gives infinities or NaN, as in BLAS. These, and infinities or NaN in ``b``, may turn neighbouring rows (side L)
@@ -151,7 +151,7 @@ def _plan_one(workload: str, call: RoutineCall, made: Any = None) -> Planned:
     (a, b), out = call.arrays, call.out
     stored_a, source = matrix(a, "a", COMPLEX), matrix(b, "b", COMPLEX)
     _check(call, stored_a, source)
-    result = made if made is not None else outputs.new(b, source.shape) if out is None else out
+    result = made if made is not None else outputs.new_for(source, b, source.shape) if out is None else out
     stored_b = outputs.output(result, source.shape, source.array.dtype)
     if result is not b and _out_of_place(source, stored_b):
         return Planned(result, [_request(workload, call, stored_a, stored_b, result, None, source)])
