@@ -1,4 +1,4 @@
-"""Products of Buffers through one back end of a GPU, timed in bursts by portatile's clock: one behind the other, and each behind a fill."""
+"""Products of Buffers through one back end of a GPU, timed in bursts by portatile's clock: back to back, and each after a fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations of a product and cuBLAS by turns in one child process, which is killed where one of them hangs; for candidates.py."""
+"""Configurations of a product and cuBLAS, timed in turns in one child process, which is killed if one of them hangs; for candidates.py."""
 
 from __future__ import annotations
 

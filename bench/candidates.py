@@ -1,4 +1,4 @@
-"""Candidates for GEMM's default beside today's default and cuBLAS, for shapes where the default loses: which one should it choose?
+"""Which configuration should GEMM's default be for shapes where the default loses? Candidates beside the default and cuBLAS.
 
     python bench/candidates.py --limit 220 --out results --tiles /tmp/tiles.json
     python bench/candidates.py --kinds float16,bfloat16 --draws 0

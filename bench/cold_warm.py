@@ -1,4 +1,4 @@
-"""Where the time of a first call goes: each phase of a program, with and without portatile's cache and the driver's.
+"""How long each phase of a first call takes, with and without portatile's cache and the driver's.
 
     python bench/cold_warm.py --gemm 1024x1024x1024 --trsm 2048x128
 

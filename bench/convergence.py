@@ -1,4 +1,4 @@
-"""How soon tuning is near the best that is known: the best configuration so far against seconds, from the start of the process.
+"""How soon a search comes near the best known configuration: the best so far over the seconds since the start of the process.
 
     python bench/convergence.py --device cuda:0 --device opencl:0:0 --sizes 1024,4096 --repeats 5 --budget 25s
     python bench/convergence.py --device opencl:0:0 --sizes 1024 --repeats 3 --budget 90s --pin 0,1

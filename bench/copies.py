@@ -1,4 +1,4 @@
-"""How fast does GEMM copy its operands? Panels and images, plain and transposing, beside a copy kernel and the driver's own copies.
+"""How fast does GEMM copy its operands into panels and images, plain and transposed, compared with a copy kernel and the driver?
 
     python bench/copies.py --device cuda:0 --device opencl:0:0
     python bench/copies.py --sizes 128,512 --device pocl

@@ -1,4 +1,4 @@
-"""How fast bytes travel: from device to device, and between locked host arrays and devices, each alone and several at once, either way."""
+"""The rates of copies between devices, and between page-locked host arrays and devices, alone and several at once, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches for a matrix product on each device alone, on several at once, and on several that share one: when each had found what."""
+"""Searches for a matrix product on each device alone, on several devices at once, and one search shared by several devices, over time."""
 
 from __future__ import annotations
 

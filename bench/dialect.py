@@ -1,4 +1,4 @@
-"""Which constructs of OpenCL C and which programs give the right results on which device, and what their CUDA form is made of.
+"""Which constructs of OpenCL C and which programs give right results on which device, and which resources their CUDA translation needs.
 
 The battery and the corpus of the tests, every case in a child process, because drivers crash: on every OpenCL device and every GPU
 through CUDA. CUDA compiles without a GPU. Of the corpus' CUDA form: registers, spills, wide and generic accesses, and beside them the

@@ -1,4 +1,4 @@
-"""Every experiment by its one command: what it prints, what it draws, and how long it takes.
+"""Runs the command of every experiment: what it prints, what it draws, and how long it takes.
 
     python bench/experiments.py --device pocl --gallery experiments.html
     python bench/experiments.py --budget 540 --gallery gallery.html  # the best device, its other back ends, a processor

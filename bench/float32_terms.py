@@ -1,4 +1,4 @@
-"""Emulated float32 products beside native ones: gemm_terms, portatile's native default and cuBLAS; bursts, sustained runs, errors.
+"""Emulated float32 products (gemm_terms) compared with portatile's native default and cuBLAS: bursts, sustained runs, errors.
 
 Needs a CUDA device and PyTorch. `OpenCL` is the default through the GPU's OpenCL, with `--opencl`. Every participant runs in a child that
 is killed where it hangs. Errors are in units of 2^-24 sum |a b|, of sampled rows against float64, largest and mean. Operands are normal,

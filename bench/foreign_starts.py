@@ -1,4 +1,4 @@
-"""How many trials does a search of a recorded space save with what was fastest on another device?
+"""How many trials does a search of a recorded space save with the fastest configurations of another device?
 
     python bench/foreign_starts.py convolution-A100.json convolution-A4000.json dedispersion-A100.json ... --repeats 20
 

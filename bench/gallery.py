@@ -1,4 +1,4 @@
-"""One page of all studies from what runs of experiments.py kept: of each command the newest run, unless only that was cut off.
+"""One page of all studies, from the rows of several runs of experiments.py: of each command the newest complete run.
 
 python bench/gallery.py gallery.rows.json.gz newer.rows.json.gz --prefer H200 -o gallery.html
 

@@ -1,4 +1,4 @@
-"""One table of GEMM: tuned and default variants, the course kernels, and the libraries of the field, by turns in one run.
+"""One table of GEMM: tuned and default configurations, tutorial kernels and common libraries, in turns in one run.
 
     python bench/gemm.py --sizes 512,1024,1000x999x1001,64x128x128x128 --tune 60s
 

@@ -1,4 +1,4 @@
-"""How good is a configuration without tuning? What is chosen with a device's own results held out, against the tuned best.
+"""How good is a configuration without tuning? The choice with a device's own results held out, compared with the tuned best.
 
     python bench/held_out.py --sizes 512,1024,1000x999x1001 --tune 30s --device pocl
 

@@ -1,4 +1,4 @@
-"""Kernels timed among PyTorch's own: texts compiled on all cores, launches in PyTorch's stream, and a child that may hang or die."""
+"""Kernels timed in PyTorch's stream: texts compiled on all cores, and a child process that may hang or die."""
 
 from __future__ import annotations
 

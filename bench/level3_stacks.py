@@ -1,4 +1,5 @@
-"""Stacks of level-3 problems on an NVIDIA GPU through CUDA beside PyTorch's batched calls, by turns: device time, by replayed graphs.
+"""Stacks of level-3 problems on an NVIDIA GPU through CUDA, compared with PyTorch's batched calls in turns: device time, by replaying
+graphs.
 
     python bench/level3_stacks.py --stacks 200x64,64x256,32x512 --dtype float64,complex64 --limit 60
 

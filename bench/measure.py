@@ -1,4 +1,4 @@
-"""What the benches share: their command line, children that run by turns or afresh, the facts of the machine, results as JSON."""
+"""Common parts of the benches: command line, child processes that take turns or start anew, facts about the machine, results as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of random shapes that nobody tuned, as a user calls them, over the vendor's library in the same run.
+"""Untuned products of random shapes, as a user calls them, compared with the vendor's library in the same run.
 
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0 --device cuda:1 --buffers cuda opencl --bursts 100

@@ -1,4 +1,4 @@
-"""The recorded results: runs of a bench, oldest first, and their index, which says for each file hash, command, commit and device.
+"""The recorded results: runs of a bench, oldest first, and their index with the hash, command, commit and device of each file.
 
 `results.py` checks, adds and prunes them; `pages.py` writes the tables of the pages from them.
 """

@@ -1,4 +1,4 @@
-"""Stream, convolution, Coulombic potential, MRI and TRSM on every device: as they come, by default, tuned, and beside their peers.
+"""Stream, convolution, Coulomb potential, MRI and TRSM on every device: as a call runs them, by default, tuned, and compared with peers.
 
     python bench/workloads.py --seconds 15 --device cuda:0 --device opencl:0:0
 
