@@ -208,7 +208,7 @@ def _prepared(
     workers = [_Member(device, *queue, kernel) for device, queue, kernel in zip(devices, queues, filters, strict=True)]
     chunks, given, result = _chunks(row, workers, stack)
     means, places = given.mean(axis=-1, dtype=np.float64), _checked(given.shape[1])
-    expected = _passed(_passed(given[:, places]))
+    expected = _filtered_by_numpy(_filtered_by_numpy(given[:, places]))
 
     def once() -> float:
         result[...] = 0
@@ -289,7 +289,7 @@ def _checked(rows: int) -> list[int]:
     return sorted({row * (rows - 1) // max(_CHECKED - 1, 1) for row in range(_CHECKED)})
 
 
-def _passed(array: NDArray[Any]) -> NDArray[Any]:
+def _filtered_by_numpy(array: NDArray[Any]) -> NDArray[Any]:
     """A pass of the filter by NumPy, periodic along the rows."""
     total = sum((tap + 1.0) * np.roll(array, -tap, axis=-1) for tap in range(_TAPS))
     return np.asarray(total / (_TAPS * (_TAPS + 1) / 2), np.float32)

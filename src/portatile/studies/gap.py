@@ -69,12 +69,12 @@ def measure(run: Run) -> Iterator[GapRow]:
     problem, asked = run.problem, run.options
     assert problem is not None
     sides = chosen(run.devices, problem, asked)
-    blanks = [_blanks(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
+    blanks = [_unmeasured_rows(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
     run.expect(sum(map(len, blanks)))
     wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
     directly = [(place, row) for place, row in wanted if asked.between and (row.set is None or row.set == frozenset(sides[place].names))]
     with ExitStack() as stack:
-        bench = _Bench(run, sides, stack)
+        bench = _Builds(run, sides, stack)
         if directly:
             _compile([(sides[place], row) for place, row in directly], run.seconds_left)
             started = time.monotonic()
@@ -86,7 +86,7 @@ def measure(run: Run) -> Iterator[GapRow]:
 
 
 @dataclass
-class _Bench:
+class _Builds:
     """The state that the builds of a study share: the sides' operands, kept in ``stack``, and how long builds took."""
 
     run: Run
@@ -114,10 +114,10 @@ class _Bench:
             build = self.build(place, row)
             if number >= ahead:
                 several = [(self.sides[of], later) for of, later in wanted[number : number + _AHEAD]]
-                _compile([(one, later) for one, later in several if _together(one)], run.seconds_left)
+                _compile([(one, later) for one, later in several if _compiles_ahead(one)], run.seconds_left)
                 ahead = number + _AHEAD
             started = time.monotonic()
-            if not _together(build.side):
+            if not _compiles_ahead(build.side):
                 _compile([(build.side, row)], run.seconds_left)
             again = time.monotonic() - started if build.side.device.target.defers else 0.0  # its driver compiles once more, as it launches
             if not run.fits(again):
@@ -140,7 +140,7 @@ def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
     return sorted(sets, key=len, reverse=True) if asked.between else sets
 
 
-def _together(side: Side) -> bool:
+def _compiles_ahead(side: Side) -> bool:
     """Whether several builds are compiled at once, ahead of their timing; on CPUs that would disturb the timing."""
     return side.device.info.kind != "cpu"
 
@@ -195,7 +195,7 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
     return Side(label, device, config, plan)
 
 
-def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
+def _unmeasured_rows(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
     """The rows of a side before they are measured."""
     info = side.device.info
     sets = [spelled_set(one, side.names) for one in _sets(side, asked)]

@@ -173,7 +173,7 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
         parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
     compared = replace(one[0], side=f"{one[0].side} over {other[0].side}")
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
-    made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]
+    made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.equalising(_ratios(first, second, one[0].names, other[0].names))]
     made += [(BY_CODE, name, part) for name, part in _by_code(one, other, ratio)]
     return [
         _row_without_build(compared, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None)

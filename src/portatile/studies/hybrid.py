@@ -89,7 +89,7 @@ def measure(run: Run) -> Iterator[HybridRow]:
         row = replace(blank, devices=ONE_CORE, part=1 / options.core_part)
         if not run.known(row):
             yield _of_one_core(row, run.problem, core, options)
-    together = _together(run, run.problem) if options.processes == 1 and len(sets) > 1 else None
+    together = _predictor(run, run.problem) if options.processes == 1 and len(sets) > 1 else None
     for chosen in sets:
         row = replace(blank, devices=" + ".join(chosen), count=len(chosen), processes=options.processes)
         known = run.known(row)
@@ -103,7 +103,7 @@ def measure(run: Run) -> Iterator[HybridRow]:
             yield row
 
 
-def _together(run: Run, problem: Problem) -> Together | None:
+def _predictor(run: Run, problem: Problem) -> Together | None:
     """What predicts the times of sets; None for a problem that is not shared."""
     cut = prediction.work_of(problem, run.devices)
     return None if cut is None else Together(run.devices, problem, *cut, run.options.repeat)

@@ -55,7 +55,7 @@ def greedily(times: Times, names: Sequence[str]) -> list[Step]:
     return steps
 
 
-def levelled(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
+def equalising(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
     """The switches to turn off on both sides so that their times become as equal as possible, each with its effect.
 
     ``ratios``: the logarithm of the ratio of their times, by the switches that both have off. What brings them nearest goes first. The

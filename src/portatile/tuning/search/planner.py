@@ -19,7 +19,7 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Check, Trial, now
-from portatile.tuning.protocol import Case, VariantPart, parted, strip_sources
+from portatile.tuning.protocol import Case, VariantPart, complex_as_pairs, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_forks import WorkerForks
 from portatile.tuning.search.worker_process import Variant
@@ -51,7 +51,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
         of_operands = {name: roles.get(name, "inout") for name in operands}
         label = spelled(problem.sizes) or " ".join(f"{name}[{array.size}]" for name, array in inputs.operands.items())
-        listed.append(Case(label, operands, of_operands, parted(inputs.scalars), expected, forms))
+        listed.append(Case(label, operands, of_operands, complex_as_pairs(inputs.scalars), expected, forms))
     return problems, tuple(listed)
 
 
