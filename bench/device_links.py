@@ -25,9 +25,9 @@ def copied(one: Any, other: Any, nbytes: int, repeat: int) -> list[float]:
 
 
 def links(gpus: Sequence[Any], nbytes: int, repeat: int) -> list[dict[str, Any]]:
-    """Bytes a second over the links of each GPU alone, and of all at once: to them, from them, and both ways, in sum.
+    """Bytes a second over the links of each GPU alone and of all at once (in sum): to the GPUs, from them, and in both directions.
 
-    The arrays of the host are locked, so that no core copies them. None where that is refused.
+    The arrays of the host are page-locked, so that no core copies them. None if locking is refused.
     """
     ends = [_Ends(gpu, nbytes) for gpu in gpus]
     try:

@@ -69,7 +69,7 @@ class Task:
 
 
 def compiles(name: str, kind: str, arch: str) -> dict[str, Any]:
-    """Whether the CUDA form builds, and what the kernel of a program is made of."""
+    """Whether the CUDA form builds, and the resources and instructions of a program's kernel."""
     case = CASES[name] if kind == "construct" else None
     source = case.source if case else SAMPLES[name].source
     try:
@@ -87,7 +87,7 @@ def compiles(name: str, kind: str, arch: str) -> dict[str, Any]:
 
 
 def construct(name: str, device: str) -> dict[str, Any]:
-    """Whether a case of the battery gives what NumPy does."""
+    """Whether a case of the battery gives NumPy's result."""
     opened = devices.get(device)
     if reason := obstacle(CASES[name], opened):
         return {"status": "not asked", "detail": reason}
