@@ -38,9 +38,9 @@ _SCATTER = 1.2  # a median this many times the fastest run is reported: somethin
 
 @dataclass(frozen=True)
 class EfficiencyRow:
-    """One product by portatile or, on the ``host``, by NumPy. Figures are None where they are unknown or it did not run: see ``status``.
+    """One product by portatile or, on the ``host``, by NumPy. Unknown figures are None; if it did not run, ``status`` says why.
 
-    ``seconds`` is the median run, of which the rates are; ``fastest`` is the fastest, which other programs disturb least.
+    ``seconds`` is the median run, from which the rates follow; ``fastest`` is the run that other programs disturb least.
     ``peak`` is Gflop/s of multiply-adds as measured on the device. ``watts`` come from ``power_from``; ``per_price`` is Gflop/s for
     one unit of ``currency``, at a price of ``price_date`` from ``price_source``.
     """

@@ -67,10 +67,11 @@ BOUNDARIES: dict[str, tuple[Boundary, ...]] = {
 
 @dataclass(frozen=True)
 class FilterRow:
-    """One filter on one device. ``axis`` and ``volume`` are seconds of a pass and of three; None where they did not run: see ``status``.
+    """One filter on one device. ``axis`` and ``volume`` are seconds of one pass and of three; if they did not run, they are None and
+    ``status`` says why.
 
-    ``gflops`` are the pass's, of the filter's own sums; ``over_core`` is how many times as fast as one core it is. ``volume`` is by the
-    host's clock on arrays of the device. ``of_ceiling``: the pass's share of what binds it. ``error`` in units of its bound.
+    ``gflops``: of one pass, counting the filter's own sums; ``over_core``: its speed-up over one core. ``volume`` is measured by the
+    host's clock on arrays of the device. ``of_ceiling``: the share of its ceiling that the pass reaches. ``error`` in units of its bound.
     """
 
     device: str

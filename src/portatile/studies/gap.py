@@ -47,7 +47,7 @@ _AHEAD = 8  # builds that are compiled at once
 
 @dataclass(frozen=True)
 class GapOptions:
-    """What is compared, and from which configuration."""
+    """The sides to compare, the configuration, and the set of builds."""
 
     between: tuple[str, ...] = option(
         (),
@@ -65,7 +65,7 @@ class GapOptions:
 
 
 def measure(run: Run) -> Iterator[GapRow]:
-    """Every combination of optimisations on every side; what is compared directly comes first, timed by turns."""
+    """Every combination of optimisations on every side; builds that are compared directly come first, timed in turns."""
     problem, asked = run.problem, run.options
     assert problem is not None
     sides = chosen(run.devices, problem, asked)
@@ -105,7 +105,7 @@ class _Builds:
         return RowBuild(row, self.prepared[side.label], side, other, _length(side, self.run))
 
     def measured(self, wanted: Sequence[tuple[int, GapRow]]) -> Iterator[GapRow]:
-        """One row after another. The row of a build that would take longer than is left has a status that says so."""
+        """The measured rows, one after another. A build that would take longer than the remaining time has a status that says so."""
         run, ahead = self.run, 0  # the rows before ``ahead`` were compiled ahead, those of processors apart
         for number, (place, row) in enumerate(wanted):
             if not run.fits(expected := self.durations.expected(row)):
@@ -129,13 +129,13 @@ class _Builds:
 
 
 def _by_turns(blanks: Sequence[Sequence[GapRow]]) -> Iterator[tuple[int, GapRow]]:
-    """The rows with the number of their side, each side's by turns: clocks drift, and who ends the study early has both."""
+    """The rows with the number of their side, alternating between the sides, because clocks drift and a study may be ended early."""
     for turn in itertools.zip_longest(*blanks):
         yield from ((place, row) for place, row in enumerate(turn) if row is not None)
 
 
 def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
-    """The combinations of optimisations that are measured; of two sides the fast ones first, which tell most of a difference."""
+    """The combinations of optimisations to measure; for two sides the fast ones first, because they explain most of a difference."""
     sets = attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
     return sorted(sets, key=len, reverse=True) if asked.between else sets
 
@@ -221,7 +221,7 @@ def _unmeasured_rows(side: Side, problem: Problem, asked: GapOptions, others: Se
 
 
 def _taken_over(side: Side, others: Sequence[Side]) -> list[str]:
-    """What the side can take over of the other one: its launches where calls chose other configurations there, and its code."""
+    """What a side can take over from the other one: its launches, if calls chose other configurations there, and its code."""
     takes = next((other for other in others if side.takes(other)), None)
     if takes is None:
         return []
@@ -229,7 +229,7 @@ def _taken_over(side: Side, others: Sequence[Side]) -> list[str]:
 
 
 def _length(side: Side, run: Run) -> MeasurementLength:
-    """The length of a measurement, with few samples where runs are so long that the study's time would end before."""
+    """The length of a measurement, with few samples if runs are long compared with the remaining time."""
     length = _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
     return length if run.seconds_left is None else replace(length, most=min(length.most, run.seconds_left))
 

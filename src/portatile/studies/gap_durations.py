@@ -1,4 +1,4 @@
-"""The seconds that builds of ``study gap`` take, so that one which would exceed the study's time is not begun."""
+"""The durations of the builds of ``study gap``, so that no build is begun that would exceed the study's time."""
 
 from __future__ import annotations
 

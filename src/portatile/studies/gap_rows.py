@@ -32,16 +32,17 @@ _EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
 
 @dataclass(frozen=True)
 class GapRow:
-    """One build: the optimisations ``on`` of those ``offered``, its time, and its code by static counts (-1: not known).
+    """One build, or one step or share that follows from builds: the optimisations ``on`` of those ``offered``, its time, and static
+    counts of its code (-1: not known).
 
-    ``code`` is a hash of its instructions: builds of equal code take the time of the fastest of them. ``order`` is empty for a build as it
-    was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
-    before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
-    ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
-    both sides, that first which brings their times nearest to each other. ``code or driver``: what becomes of the ratio when one side runs
-    the other's launches, where calls chose other configurations there, then has its driver assemble what its own compiler makes of them,
-    then runs the other's code; the rest is the drivers', of which each assembles what it loads. ``scatter``: by how much the median of
-    the samples is above the fastest, which ``seconds`` is.
+    ``code`` is a hash of its instructions: builds with equal code get the time of the fastest of them. ``order`` is empty for a measured
+    build. In the orders ``document`` and ``greedy`` a row is a step that has ``added`` one optimisation; ``saved`` is a share of the time
+    before, ``explained`` a share of the logarithm of the whole ratio. ``all orders``: an optimisation's share averaged over all orders.
+    ``difference``: its share in the ratio of the two sides' times, negative if it reduces the ratio. ``until equal``: the optimisations
+    removed from both sides, always the one that brings the times nearest to each other. ``code or driver``: the changes of the ratio when
+    one side first takes the other's launches (if calls chose other configurations there), then has its driver assemble the output of its
+    own compiler, then runs the other's code; the rest is due to the drivers. ``seconds`` is the fastest sample, and ``scatter`` how far
+    the median is above it.
     """
 
     side: str

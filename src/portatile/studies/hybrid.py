@@ -33,11 +33,11 @@ _NOISE = 1.03  # times longer, from which on a set is called slower than its fas
 
 @dataclass(frozen=True)
 class HybridRow:
-    """One set of devices. Seconds and what follows from them are None where it did not run: ``status`` says why.
+    """One set of devices. If it did not run, seconds and derived figures are None and ``status`` says why.
 
-    ``part`` of the problem was computed, in ``seconds``: less than all by one core. ``best_speedup`` and ``core_speedup`` are the rate over
-    that of the fastest single device, and of one core; ``efficiency`` is the rate over the sum of the single devices' rates. ``predicted``
-    are seconds, ``off`` is how far they are from those measured, over these; ``binds`` is the busiest part of the simulation.
+    ``part`` of the problem was computed in ``seconds``; it is less than 1 for one core. ``best_speedup`` and ``core_speedup`` are the
+    rate over that of the fastest single device and of one core; ``efficiency`` is the rate over the sum of the single devices' rates.
+    ``predicted`` are seconds, ``off`` is their relative error; ``binds`` is the busiest part of the simulation.
     ``runs``: the seconds of each, with spaces between.
     """
 

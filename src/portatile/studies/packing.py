@@ -39,7 +39,7 @@ class PackingRow:
     """One copy of a ``size`` x ``size`` matrix to ``target``: image, panels or buffer; by a ``kernel`` of ours or by the ``driver``.
 
     ``rate``: GB/s (10^9 bytes), every byte counted twice, read and written; ``of_copy``: share of what the device's copying kernel
-    reached when ceilings were measured. Seconds and these are None where it did not run: ``status`` says why.
+    reached when ceilings were measured. If it did not run, these and the seconds are None and ``status`` says why.
     """
 
     device: str

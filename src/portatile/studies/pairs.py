@@ -59,8 +59,8 @@ class PairsRow:
 class PairsRequest:
     """The map of ``down`` x ``across`` for a problem, with ``tries`` configurations for each pair.
 
-    ``only``: values to which parameters, the two or others, are restricted. ``base``: the configuration from which every pair starts;
-    None for the best one known for the problem.
+    ``only``: allowed values of parameters. ``base``: the configuration from which every pair starts, by default the best one known for
+    the problem.
     """
 
     problem: Problem

@@ -35,7 +35,8 @@ _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
 class PortabilityRequest:
     """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best known configuration is used.
 
-    ``recorded``: devices that are not here, whose best known winners take part. ``portable``: how long to search for one for all.
+    ``recorded``: devices of other machines, whose best known winners take part. ``portable``: the budget of the search for one
+    configuration for all devices.
     """
 
     problems: tuple[Problem, ...]

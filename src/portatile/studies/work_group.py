@@ -40,7 +40,7 @@ _MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 
 
 @dataclass(frozen=True)
 class WorkGroupRow:
-    """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why.
+    """One size on one device. If it did not run, ``seconds`` (median), ``relative`` and ``error`` are None and ``status`` says why.
 
     ``kind`` is MRI's, q or fhd. ``samples`` times were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
     """
