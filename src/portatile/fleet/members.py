@@ -207,9 +207,9 @@ def _connect(address: str) -> Any:
 
 
 def check(address: str) -> None:
-    """Raise UsageError for what is no address of a scheduler."""
+    """Raise UsageError if this is not the address of a scheduler."""
     if not _ADDRESS.fullmatch(address):
-        raise UsageError(f"{address!r} is no address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")
+        raise UsageError(f"{address!r} is not an address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")
 
 
 def _quarantine(client: Any) -> None:

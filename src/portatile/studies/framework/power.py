@@ -38,7 +38,7 @@ class StatedPower:
         except ValueError:
             watts = 0.0
         if not 0 < watts < float("inf"):
-            raise UsageError(f"--tdp {text!r} is no power; write for example H200=700, in watts")
+            raise UsageError(f"--tdp {text!r} is not a power; write for example H200=700, in watts")
         return cls(name.strip(), watts)
 
 
