@@ -267,7 +267,7 @@ class Clock:
     ends: float | None
 
     def share(self, one: Experiment, waiting: Sequence[Experiment]) -> tuple[float, float]:
-        """Seconds for the first of those ``waiting``, and how long it may take to stop; nothing where it is not worth beginning."""
+        """Seconds for the first of those ``waiting``, and how long it may take to stop; nothing if it is not worth beginning."""
         if self.ends is None:
             return _LONGEST, _PATIENCE
         left = self.ends - time.monotonic()

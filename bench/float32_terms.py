@@ -175,7 +175,7 @@ def _arrays(job: Job) -> tuple[Any, Any]:
 def _errors(off: Any, k: int) -> dict[str, Any]:
     """The largest and the mean of relative errors, in units, and how many have which power of two.
 
-    Raises ValueError where one is not finite or far too large.
+    Raises ValueError if one is not finite or far too large.
     """
     off = off / UNIT
     if not np.isfinite(off).all():

@@ -20,7 +20,7 @@ from measure import RESULTS, facts, print_table, rewrite, until_stopped
 
 
 def searched(recording: Any, starts: Sequence[Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Trials to 95 % of the optimum of each search; None where that is not within the budget."""
+    """Trials to 95 % of the optimum of each search; None if that is not within the budget."""
     from portatile.studies.convergence import StrategiesRequest, to_share
     from portatile.trials import Budget
 

@@ -102,7 +102,7 @@ class Products:
 
     def seconds(self, problem: Problem, inputs: Inputs, check: Callable[[Any], None], sustained: float = 0.0) -> tuple[float, float]:
         """Device seconds of a run of the problem's default, whose C ``check`` sees first: of bursts, and of runs for ``sustained`` seconds
-        without a rest, 0 where these are 0.
+        without a rest, 0 if these are 0.
         """
         memory: dict[str, Memory] = {}
         for name, array in inputs.operands.items():

@@ -29,7 +29,7 @@ class Problem(Protocol):
         """Seconds per kernel run, or infinity for a failure."""
 
     def index_of(self, config: Mapping[str, Any]) -> int | None:
-        """The configuration's place, None where it is not legal."""
+        """The configuration's place, None if it is not legal."""
 
 
 class _Recorded(Runner):

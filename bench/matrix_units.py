@@ -191,7 +191,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> tu
 
 
 def _tflops(flops: float, seconds: tuple[float, float]) -> tuple[float, float]:
-    """The rates of a burst and of a sustained run, 0 where there was none."""
+    """The rates of a burst and of a sustained run, 0 if there was none."""
     return flops / seconds[0] / 1e12, flops / seconds[1] / 1e12 if seconds[1] else 0.0
 
 

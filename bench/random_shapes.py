@@ -201,7 +201,7 @@ def summary(rows: Sequence[dict[str, Any]], shown: Sequence[str] = ()) -> list[t
 
 
 def beyond(rows: Sequence[dict[str, Any]]) -> str:
-    """A sentence about what calls on NumPy arrays cost beyond NumPy's where that takes less than 0.1 ms; empty where nothing is so."""
+    """A sentence about what calls on NumPy arrays cost beyond NumPy's where that takes less than 0.1 ms; empty if nothing is so."""
     brief = [row["samples"]["arrays"] for row in rows if "device" not in row["samples"] and row["peer_us"] < 100]
     more = sorted(1e6 * (statistics.median(taken["portatile"]) - statistics.median(taken["peer"])) for taken in brief)
     if not more:

@@ -153,7 +153,7 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
 
 
 def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str, float]) -> tuple[str, float] | None:
-    """The ceiling under which a run takes longest at best, and those seconds; None where one of them is not known."""
+    """The ceiling under which a run takes longest at best, and those seconds; None if one of them is not known."""
     workload = workloads.get(task.workload)
     plain = "fp64" if task.dtype == "float64" else "fp32"
     work = {

@@ -235,7 +235,7 @@ def regrets_document(by_device: Mapping[str, Sequence[Regret]]) -> dict[str, obj
 
 
 def _warm(results: Sequence[tuner.TuningResult]) -> str:
-    """A sentence on the warm starts of all shapes that had some; empty where none had."""
+    """A sentence on the warm starts of all shapes that had some; empty if none had."""
     pairs = [(result, best) for result in results if (best := result.warm_best) is not None]
     if not pairs:
         return ""

@@ -78,7 +78,7 @@ def command(
 
 
 def _forget(path: Path | None, workload: str | None, device: str | None, shown: bool) -> None:
-    """Remove the trials of a workload, on a device or both; raises UsageError where neither is named."""
+    """Remove the trials of a workload, on a device or both; raises UsageError if neither is named."""
     if shown:
         raise UsageError("--forget removes trials and shows none: leave out --best, --regret and --json")
     if workload is None and device is None:

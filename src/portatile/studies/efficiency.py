@@ -189,7 +189,7 @@ def _by_numpy(problem: Problem, row: EfficiencyRow, processor: Device | None, ru
 
 
 def peak(device: Device, dtype: str, say: Callable[[str], None] = lambda text: None, reached: float = 0.0) -> float | None:
-    """flop/s of multiply-adds for products, as kept, else as measured now and kept; None where that fails; ``say`` is given the reason.
+    """flop/s of multiply-adds for products, as kept, else as measured now and kept; None if that fails; ``say`` is given the reason.
 
     What was measured only briefly, or is less than the rate ``reached``, is measured again: other programs disturbed it.
     """

@@ -227,7 +227,7 @@ def _place(row: FilterRow) -> tuple[str, str]:
 
 
 def _bars(title: str, text: str, axis: tuple[str, str], values: Mapping[tuple[str, str], float | None]) -> Figure | None:
-    """Bars of what is known, a group for each filter and boundary; None where that is nothing but one core."""
+    """Bars of what is known, a group for each filter and boundary; None if that is nothing but one core."""
     known = {place: value for place, value in values.items() if value is not None}
     if {device for _, device in known} <= {ONE_CORE}:
         return None

@@ -17,7 +17,7 @@ class Durations:
             self._known.setdefault(row.side, {})[row.set] = seconds
 
     def expected(self, row: GapRow) -> float:
-        """The time of the longest known build of its side that differs in one optimisation, or has more of them; 0 where none is known."""
+        """The time of the longest known build of its side that differs in one optimisation, or has more of them; 0 if none is known."""
         wanted, known = row.set, self._known.get(row.side, {})
         if wanted is None:
             return 0.0

@@ -86,7 +86,7 @@ class GapRow:
 
     @property
     def set(self) -> frozenset[str] | None:
-        """The optimisations that are on; None where the row is no set of them."""
+        """The optimisations that are on; None if the row is no set of them."""
         if self.on in (RELAXED_TOO, EMPTY_LAUNCH, *TAKEN_OVER):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))

@@ -99,7 +99,7 @@ def config(problem: Problem, target: str, operand: str) -> Config:
 
 
 def packing(plan: Plan, operand: str) -> tuple[Launch, Temporary]:
-    """The launch of a plan that brings an operand into a temporary, and that. Raises DeviceError where the plan has none."""
+    """The launch of a plan that brings an operand into a temporary, and that. Raises DeviceError if the plan has none."""
     temporaries = {temporary.name: temporary for temporary in plan.temporaries}
     for step in plan.steps:
         if isinstance(step, Launch) and {arg.name for arg in step.args} & {"a", "b", "c"} == {operand}:

@@ -136,7 +136,7 @@ def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]
 
 
 def configured(problem: Problem, info: DeviceInfo, start: Config, words: Iterable[str]) -> Config:
-    """``start`` with what words like ``TRR=2`` say, complete. Raises ArgumentError where that is not legal on the device."""
+    """``start`` with what words like ``TRR=2`` say, complete. Raises ArgumentError if that is not legal on the device."""
     space, config = workloads.get(problem.workload).space(problem, info), dict(start)
     for word in words:
         name, values = parameter(space, word)
@@ -151,7 +151,7 @@ def configured(problem: Problem, info: DeviceInfo, start: Config, words: Iterabl
 def sweep(device: Device, request: PairsRequest, how: Measuring | None = None) -> list[PairsRow]:
     """Measure every pair that the space holds; Ctrl-C ends it with what there is.
 
-    Raises UnknownNameError for a name that is no parameter, ArgumentError for a value it does not take, SpaceError where nothing is legal.
+    Raises UnknownNameError for a name that is no parameter, ArgumentError for a value it does not take, SpaceError if nothing is legal.
     """
     rows: list[PairsRow] = []
     try:

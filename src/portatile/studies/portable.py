@@ -51,7 +51,7 @@ class Search:
 
 
 def search(request: Search, seconds: Seconds, say: Callable[[str], None] = lambda text: None) -> Portable | None:
-    """The best found; None where nothing runs on all of the devices."""
+    """The best found; None if nothing runs on all of the devices."""
     started = time.monotonic()
     workload = workloads.get(request.problem.workload)
     spaces = [workload.space(request.problem, info) for info in request.devices]

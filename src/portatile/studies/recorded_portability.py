@@ -31,7 +31,7 @@ class RecordedOptions:
 
 
 def measure(run: Run) -> Iterator[PortabilityRow]:
-    """Every winner on every device, problem by problem. Raises UsageError where no problem was recorded on two devices."""
+    """Every winner on every device, problem by problem. Raises UsageError if no problem was recorded on two devices."""
     options: RecordedOptions = run.options
     if not options.files:
         raise UsageError("name files of recorded trials: `portatile study recorded-portability a100_T4.json mi250_T4.json`")

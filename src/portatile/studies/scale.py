@@ -141,7 +141,7 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
 
 
 def cost_of(trial: Trial) -> TrialCost | None:
-    """The cost of a recorded trial; None where nothing was recorded of that, or nothing was run or compiled."""
+    """The cost of a recorded trial; None if nothing was recorded of that, or nothing was run or compiled."""
     if not trial.seconds:
         return None
     compiling = trial.seconds.get("compile", 0.0)

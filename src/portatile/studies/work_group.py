@@ -119,7 +119,7 @@ def sizes(device: Device, request: WorkGroupRequest) -> list[tuple[str, int, Con
 
 
 def measure(run: Run) -> Iterator[WorkGroupRow]:
-    """Every size on every device; raises UsageError where no size is left."""
+    """Every size on every device; raises UsageError if no size is left."""
     request: WorkGroupRequest = run.options
     count = sum(len(sizes(device, request)) * len(_ways(device, request)) for device in run.devices)
     if not count:

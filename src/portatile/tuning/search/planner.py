@@ -58,7 +58,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
 class PreparedSearch:
     """The cases of a problem, all known results, and what forks compile workers: once for all searches on it that run at the same time.
 
-    A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
+    A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError if this machine's memory does not
     hold the operands.
     """
 
@@ -232,7 +232,7 @@ def uses_matrix_units(source: Source) -> bool:
 
 
 def _peaks(info: DeviceInfo, dtype: str, matrix: float | None = None) -> Peaks:
-    """The most that the device can reach by the ceilings measured on it; 0 where none were.
+    """The most that the device can reach by the ceilings measured on it; 0 if none were.
 
     ``matrix``: how many times as fast as plain instructions its matrix units may be; None for what is certain whatever a kernel uses.
     """

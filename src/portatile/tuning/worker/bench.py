@@ -352,7 +352,7 @@ class Bench:
 
 
 def _event_seconds(events: list[Event]) -> float | None:
-    """Device seconds of launches by their events; None where these do not report any."""
+    """Device seconds of launches by their events; None if these do not report any."""
     durations = [event.duration for event in events]
     if not durations or None in durations:
         return None

@@ -81,7 +81,7 @@ class CaseOperands:
         self.restore()
 
     def in_other_memory(self) -> CaseOperands:
-        """A second copy of the operands, in other memory with other canaries. Raises DeviceError where there is not enough memory."""
+        """A second copy of the operands, in other memory with other canaries. Raises DeviceError if there is not enough memory."""
         return CaseOperands(self.queue.device, self.queue, self.case, self._arena, OTHER_MEMORY)
 
     def restore(self) -> None:
