@@ -27,7 +27,7 @@ from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
 from portatile.workloads import precisions, speeds
 
-_SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # what means the same for many shapes as for one
+_SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # options with the same meaning for many shapes as for one
 _ELEMENTS = ("element_type", "element_precision")
 _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 _RULES = {"dispatcher": "the choice", "nearest": "nearest shape's", "default": "the default"}

@@ -60,7 +60,9 @@ def command(
         return
     with ResultStore.reader(path) as store:
         if regret:
-            import_module("portatile.cli._shapes").show_regrets(store, workload, device, as_json)  # with the tuner, which others wait for
+            import_module("portatile.cli._shapes").show_regrets(
+                store, workload, device, as_json
+            )  # imports the tuner, which other options do not need
             return
         trials = store.leaders(workload) if best else store.trials(Query(workload=workload))
         where = store.path

@@ -20,7 +20,7 @@ DEATHS = 1
 """Workers that a task may end before the next one that it ends quarantines it."""
 _OURS, _COMPILES, _BEGUN = "portatile", "compile", "portatile-begun"
 _CONNECT_SECONDS = 5.0
-_RETURN_SECONDS = 60.0  # for which a scheduler that is gone is waited for
+_RETURN_SECONDS = 60.0  # how long to wait for a scheduler that is gone
 _PAUSE = 0.5
 _ADDRESS = re.compile(r"([a-z]+://)?.+:\d+|inproc://.+")
 

@@ -36,9 +36,9 @@ from portatile.tuning.search.stored_trials import replaces_evaluation
 from portatile.user_warnings import warn
 
 _WAIT = 0.2  # seconds between two looks at the fleet
-_RESULT_SECONDS = 3.0  # to wait for the result of a finished task: its worker may have gone with the result
+_RESULT_SECONDS = 3.0  # how long to wait for the result of a finished task, whose worker may be gone
 _GONE = 60.0  # seconds for which workers may all be gone
-_ATTEMPTS = 3  # at a trial that fails for a reason other than its configuration
+_ATTEMPTS = 3  # attempts at a trial that fails for another reason than its configuration
 _AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later choice knows more results
 
 
@@ -272,7 +272,7 @@ class _Search:
             if not task.worker:
                 self._submit(key, task.config, attempts=task.attempts)
             return
-        except Exception as error:  # what a worker raised
+        except Exception as error:  # an exception of the worker
             message = members.described(error)
             if task.worker:
                 self.apart.add(task.worker)

@@ -35,7 +35,7 @@ IN_ORDER, TWO, OUT_OF_ORDER = "one in order", "two in order", "one out of order"
 _QUEUES = {IN_ORDER: "one in-order queue", TWO: "two in-order queues", OUT_OF_ORDER: "one out-of-order queue"}
 PAGEABLE, PINNED = "pageable", "pinned"
 
-_LENGTH = 1024  # of a row; a power of two, as the kernel's mask needs
+_LENGTH = 1024  # elements of a row; a power of two for the kernel's mask
 _TAPS = 16
 _CHECKED = 16  # rows of a chunk that are compared with NumPy
 _FILTER = Source(

@@ -211,7 +211,7 @@ def _curve(name: str, runs: Sequence[_Run], places: Vector, space: Landscape, by
     score = None
     if not by_time:
         chance = space.chance(len(places))
-        able = chance > space.optimum  # where chance has found the optimum for certain nothing can be gained
+        able = chance > space.optimum  # nothing can be gained once random search has certainly found the optimum
         gained = (chance - np.minimum(reached, space.median))[:, able] / (chance - space.optimum)[able]
         score = float(gained.mean()) if able.any() else None
     thinking = float(np.median([run.thinking for run in runs]))

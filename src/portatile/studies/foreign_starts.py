@@ -97,7 +97,7 @@ def starts_of(recording: Recording, paths: Sequence[Path], count: int) -> tuple[
     default = recording.default() or recording.trials[0].config
     groups = [group for path in paths for group in _groups(recording, path, names)]
     ordered: list[Config] = []
-    for same in (True, False):  # in another text of the kernel, with other parameters, their values mean less
+    for same in (True, False):  # results of another kernel text, with other parameters, mean less
         ordered += foreign_starts.agreed([known for text, known in groups if (text == names) is same])
     for whole in ordered[:_LOOKED_AT]:
         config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)

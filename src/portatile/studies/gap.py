@@ -41,7 +41,7 @@ from portatile.trials import now
 from portatile.workloads.speeds import described
 
 _LENGTH = MeasurementLength(samples=4, seconds=0.06, most=0.3, enough=1)
-_ON_CPUS = MeasurementLength(samples=8, seconds=0.2, most=5.0)  # where other programs disturb, the fastest of more
+_ON_CPUS = MeasurementLength(samples=8, seconds=0.2, most=5.0)  # more samples, because other programs disturb
 _AHEAD = 8  # builds that are compiled at once
 
 

@@ -19,7 +19,7 @@ from portatile.studies.gap_rows import EMPTY_LAUNCH, OTHERS_PLAN, RELAXED_TOO, S
 from portatile.trials import now
 
 _NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(const int nothing) {}\n")
-_TURNS = 3  # of the builds that are compared directly: clocks drift
+_TURNS = 3  # turns of builds that are compared directly, because clocks drift
 
 
 @dataclass(frozen=True)

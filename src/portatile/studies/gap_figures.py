@@ -26,8 +26,8 @@ from portatile.studies.gap_rows import (
     times_of,
 )
 
-_FAMILIES = 9  # that are drawn
-_CHANGES = 4  # of a step that are listed
+_FAMILIES = 9  # families of instructions that are drawn
+_CHANGES = 4  # changes that are listed for a step
 _DIFFERENCES = (
     (BY_CODE, "Who makes the difference"),
     (LEVELLED, "What is taken from both until they are equal"),

@@ -27,7 +27,7 @@ DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders
 LEVELLED = "until equal"
 COMPARED = (BETWEEN, BY_CODE, LEVELLED)
 """The orders whose rows are parts of a ratio of two times, which save nothing."""
-_EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
+_EQUAL = 0.02  # a ratio of times this close to 1 needs no explanation
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     ratio = math.log((ends[0] or 1.0) / (ends[1] or 1.0))
     shares = attribution.averaged(first, one[0].names), attribution.averaged(second, other[0].names)
     parts = {}
-    if all(shares):  # else too little was measured, and nothing would add up
+    if all(shares):  # otherwise too little was measured for the shares to add up
         parts = {name: shares[1].get(name, 0.0) - shares[0].get(name, 0.0) for name in dict.fromkeys((*one[0].names, *other[0].names))}
         parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
     compared = replace(one[0], side=f"{one[0].side} over {other[0].side}")

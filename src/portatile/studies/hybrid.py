@@ -127,7 +127,7 @@ def _blank(problem: Problem) -> HybridRow:
 def _of_one_core(row: HybridRow, problem: Problem, core: Device, options: HybridOptions) -> HybridRow:
     try:
         part = problem if options.core_part == 1 else shared_run.part_of(problem, options.core_part, 0)
-    except PortatileError:  # then all of it
+    except PortatileError:  # it cannot be divided: one core computes all of it
         return _timed(replace(row, part=1.0), SharedRun(problem, (core.info.id,), 1, one_core=True))
     done = workloads.get(problem.workload).flops(part) / (workloads.get(problem.workload).flops(problem) or 1.0)
     return _timed(replace(row, part=done or row.part), SharedRun(part, (core.info.id,), 1, one_core=True))

@@ -31,7 +31,7 @@ from portatile.trials import now
 
 _LENGTH = MeasurementLength(samples=5, seconds=0.1)
 
-_CACHED = 1.05  # of the copy kernel: what is faster stays in a cache
+_CACHED = 1.05  # a copy this many times as fast as the copy kernel stays in a cache
 
 
 @dataclass(frozen=True)

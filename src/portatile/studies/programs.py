@@ -34,7 +34,7 @@ _PARTS = (
     ("buffers", ("allocate", "transfer in", "transfer out")),
     ("kernel", ("kernel",)),
 )
-_SIDE, _ELEMENTS = 1024, 1 << 25  # of matrixMul, and of bandwidthTest's arrays
+_SIDE, _ELEMENTS = 1024, 1 << 25  # the sizes of matrixMul and of bandwidthTest's arrays
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def measure(run: Run) -> Iterator[PortabilityRow]:
     for group in groups:
         task = group[0].problem
         description = spelled({**task.sizes, **task.options})
-        if (description, task.dtype) in skipped:  # of another workload, or with cold caches
+        if (description, task.dtype) in skipped:  # another workload, or timed with cold caches
             description = f"{description}, {task.workload}{' cold' if group[0].cold else ''}"
         skipped.add((description, task.dtype))
         yield from (replace(row, problem=description) for row in matrix(group))

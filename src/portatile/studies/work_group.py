@@ -24,7 +24,7 @@ from portatile.studies.framework.study import Column, Option, Run, Study, StudyR
 from portatile.trials import now
 
 RELAXED = "-cl-fast-relaxed-math"
-ON_CPUS = 64  # what sizes meant for GPUs are divided by there
+ON_CPUS = 64  # the divisor of sizes that are meant for GPUs
 ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
 _ACROSS = 16
 

@@ -33,7 +33,7 @@ _MARGIN = 1.05  # the factor by which a measurement may lie above a measured cei
 _MATRIX_DOUBLE = 2.0  # how much faster than plain instructions a GPU's matrix units are in float64, at most
 _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
 _BRIEF = 2.0  # a further factor for ceilings that were measured only briefly, when the device was first used
-_CPU_MARGIN = 2.0  # in place of _MARGIN: other programs may have run on the processor while its ceilings were measured
+_CPU_MARGIN = 2.0  # instead of _MARGIN: other programs may have run on the CPU while its ceilings were measured
 _DISTURBED = 8.0  # a further factor where it is known that they did
 
 
