@@ -1,4 +1,4 @@
-"""Products of Buffers through one back end of a GPU, timed in bursts by portatile's clock: one behind the other, and each behind a fill."""
+"""Products of Buffers through one back end of a GPU, timed in bursts by portatile's clock: back to back, and each after a fill."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bursts:
         self._apart = min(self._slope(self._fill_between, _BURST["apart"]) for _ in range(5))
 
     def calls(self, product: Tensors) -> dict[str, Callable[[], float]]:
-        """What gives the seconds of a call, which is checked first, by what its samples are called."""
+        """Check a call and return, by the names of its samples, the functions that give seconds per call."""
         sides = [Buffer.from_numpy(side, self.device) for side in product.on_host()]
         given = [side if tensor.is_contiguous() else side.T for side, tensor in zip(sides, product.sides, strict=True)]
         element = dtypes.product(product.shape.dtype).result
@@ -65,11 +65,12 @@ class Bursts:
         self._queue.fill(self._between, _ONE)
 
     def _slope(self, call: Callable[[], None], count: int) -> float:
-        """Seconds that each of so many calls more takes."""
+        """Seconds per call, from the difference between bursts of different lengths."""
         return (self._burst(call, count + 1) - self._burst(call, 1)) / count
 
     def _burst(self, call: Callable[[], None], count: int) -> float:
-        """Seconds of so many calls, which the host queues while the device is busy; the least of some where it was too slow for that."""
+        """Seconds of so many calls, which the host queues while the device is busy. If the host is too slow for that, the least of some
+        tries."""
         queued = 0.0
 
         def noted() -> None:

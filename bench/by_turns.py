@@ -1,4 +1,4 @@
-"""Configurations of a product and cuBLAS by turns in one child process, which is killed where one of them hangs; for candidates.py."""
+"""Configurations of a product and cuBLAS, timed in turns in one child process, which is killed if one of them hangs; for candidates.py."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def built_of(work: Mapping[Case, Mapping[str, Config]], info: DeviceInfo) -> dic
 
 
 class Child:
-    """The process that runs candidates; another one takes its place where it hangs or dies."""
+    """The process that runs candidates; it is replaced if it hangs or dies."""
 
     def __init__(self, built: Mapping[str, Binary], patience: float) -> None:
         self._built, self._patience = built, patience
@@ -74,7 +74,7 @@ class Child:
             raise SystemExit("the child did not start")
 
     def timed(self, case: Case, configs: Mapping[str, Config]) -> tuple[dict[str, list[float]], dict[str, str]]:
-        """Samples in seconds of cuBLAS and of the candidates that are right; what is wrong with the others."""
+        """Samples in seconds of cuBLAS and of the right candidates, and the errors of the others."""
         bad: dict[str, str] = {}
         while True:
             at = ""
@@ -105,7 +105,7 @@ class Child:
 
 
 def serve(end: Any, built: dict[str, Binary]) -> None:
-    """The child: says which candidate it is at, what is wrong with one, and in the end the samples of a case."""
+    """The child process: it reports which candidate it runs, errors of candidates, and at the end the samples of a case."""
     import torch
 
     torch.zeros(1, device="cuda")
@@ -119,7 +119,7 @@ def serve(end: Any, built: dict[str, Binary]) -> None:
 
 
 def _case(torch: Any, end: Any, case: Case, configs: Mapping[str, Config], built: Mapping[str, Binary]) -> dict[str, list[float]]:
-    """Seconds a run of cuBLAS and of each configuration, by turns; what is wrong, before or after, goes to the parent instead."""
+    """Seconds per run of cuBLAS and of each configuration, in turns; errors before or after the timing are sent to the parent instead."""
     from portatile import device
 
     info = device.get("cuda").info
@@ -208,7 +208,7 @@ def _drawn(torch: Any, dtype: str, shape: tuple[int, ...]) -> Any:
 
 
 def _graph(torch: Any, call: Callable[[], Any], count: int) -> Any:
-    """A CUDA graph of so many calls, one after the other, that ran once."""
+    """A CUDA graph of so many consecutive calls, which has run once."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         call()
@@ -223,7 +223,7 @@ def _graph(torch: Any, call: Callable[[], Any], count: int) -> Any:
 
 
 def _check(torch: Any, got: Any, expected: Any, allowed: Any) -> None:
-    """Raise ValueError where elements are beyond what rounding allows."""
+    """Raise ValueError if elements exceed the rounding bound."""
     torch.cuda.synchronize()
     wrong = ~((got.double() - expected).abs() <= allowed + 1e-30)
     if bool(wrong.any()):

@@ -1,4 +1,4 @@
-"""Candidates for GEMM's default beside today's default and cuBLAS, for shapes where the default loses: which one should it choose?
+"""Which configuration should GEMM's default be for shapes where the default loses? Candidates beside the default and cuBLAS.
 
     python bench/candidates.py --limit 220 --out results --tiles /tmp/tiles.json
     python bench/candidates.py --kinds float16,bfloat16 --draws 0
@@ -75,7 +75,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
 
 
 def candidates(case: Case, device: DeviceInfo, most: int) -> dict[str, Config]:
-    """Configurations by name: the default, and at most so many that are legal and differ from it."""
+    """Configurations by name: the default, and at most so many other legal ones."""
     default = case.workload.default(case.problem, device)
     configs: dict[str, Config] = {"default": default}
     batched = case.batch > 1
@@ -93,7 +93,7 @@ def candidates(case: Case, device: DeviceInfo, most: int) -> dict[str, Config]:
 
 
 def named(config: Config, default: Config) -> str:
-    """A configuration by what differs from the default."""
+    """The name of a configuration: its differences from the default."""
     differs = [f"{name}={value}" for name, value in config.items() if default.get(name) != value]
     return " ".join([*differs, *(f"no {name}" for name in default if name not in config)]) or "default"
 
@@ -170,7 +170,7 @@ def shown(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Choose candidates, compile, check and time them by turns, print what to set, save."""
+    """Choose candidates, compile and check them, time them in turns, print the best setting, and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--kinds", default="bfloat16,float32,float64")
     options.add_argument("--shapes", default=SHAPES)

@@ -1,4 +1,4 @@
-"""Where the time of a first call goes: each phase of a program, with and without portatile's cache and the driver's.
+"""How long each phase of a first call takes, with and without portatile's cache and the driver's.
 
     python bench/cold_warm.py --gemm 1024x1024x1024 --trsm 2048x128
 
@@ -41,12 +41,12 @@ class Stopwatch:
         self._last = now
 
     def skip(self) -> None:
-        """The time since the last lap belongs to nothing."""
+        """Discard the time since the last lap."""
         self._last = clock()[0]
 
 
 def program_of(name: str, sizes: list[int], dtype: str) -> Any:
-    """The workload and the problem that a program's name means."""
+    """The workload and the problem of a program's name."""
     from portatile import workloads
 
     workload = workloads.get({"gemm": "gemm", "trsm": "triangular"}[name])
@@ -115,7 +115,7 @@ def environment(folder: Path, own: Path, driver: str) -> dict[str, str]:
 
 
 def first_result(sample: dict[str, float]) -> float:
-    """Seconds from nothing imported to the first result in the host's memory."""
+    """Seconds from before the first import to the first result in the host's memory."""
     return sum(seconds for phase, seconds in sample.items() if phase not in UNAWAITED)
 
 

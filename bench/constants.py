@@ -13,7 +13,7 @@ from measure import RESULTS
 
 
 def named_results(usage: str | None) -> list[Path]:
-    """The files that the command line names, in ``bench/results/`` or elsewhere; without any the script ends with its ``usage``."""
+    """The files named on the command line, in ``bench/results/`` or elsewhere; without files the script prints its ``usage`` and ends."""
     names = sys.argv[1:]
     if not names or names[0].startswith("-"):
         sys.exit(usage)
@@ -21,7 +21,7 @@ def named_results(usage: str | None) -> list[Path]:
 
 
 def write(file: Path, script: str, results: Sequence[Path], constants: Mapping[str, Any]) -> None:
-    """Write ``constants``, numbers rounded to three digits, that ``script`` fitted to ``results``."""
+    """Write the ``constants`` that ``script`` fitted to ``results``, rounded to three digits."""
     rounded = json.loads(json.dumps(constants), parse_float=lambda text: float(f"{float(text):.3g}"))
     made = {
         "command": f"bench/{script} {' '.join(path.name for path in results)}",

@@ -1,4 +1,4 @@
-"""How soon tuning is near the best that is known: the best configuration so far against seconds, from the start of the process.
+"""How soon a search comes near the best known configuration: the best so far over the seconds since the start of the process.
 
     python bench/convergence.py --device cuda:0 --device opencl:0:0 --sizes 1024,4096 --repeats 5 --budget 25s
     python bench/convergence.py --device opencl:0:0 --sizes 1024 --repeats 3 --budget 90s --pin 0,1
@@ -31,7 +31,7 @@ ROUNDS = 25  # each measured in as many bursts
 
 
 def child(task: dict[str, Any]) -> None:
-    """One search, in the process that a repetition is; prints what happened as JSON."""
+    """One search, in the process of a repetition; prints its course as JSON."""
     from portatile import device, workloads
     from portatile.records import canonical
     from portatile.store import ResultStore
@@ -152,7 +152,7 @@ def series(task: dict[str, Any], repeats: int) -> dict[str, Any]:
 
 
 def lean(found: dict[str, Any]) -> dict[str, Any]:
-    """A series with what a trial's configuration has other than the default's, times to four digits, without the runs' own last times."""
+    """A smaller series: configurations by their differences from the default, times to four digits, without the last times of each run."""
 
     def short(row: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
         seconds = {phase: float(f"{took:.4g}") for phase, took in row["seconds"].items() if took}

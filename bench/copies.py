@@ -1,4 +1,4 @@
-"""How fast does GEMM copy its operands? Panels and images, plain and transposing, beside a copy kernel and the driver's own copies.
+"""How fast does GEMM copy its operands into panels and images, plain and transposed, compared with a copy kernel and the driver?
 
     python bench/copies.py --device cuda:0 --device opencl:0:0
     python bench/copies.py --sizes 128,512 --device pocl
@@ -45,7 +45,7 @@ POISON = b"\xff\xff\xff\xff"  # no number
 
 @dataclass(frozen=True)
 class Places:
-    """Elements of the operand by step of k and place across it; what lies past its ends is 0 in a copy."""
+    """Elements of the operand by step of k and position across k; elements past its ends are 0 in a copy."""
 
     kk: NDArray[np.int64]
     across: NDArray[np.int64]
@@ -94,7 +94,7 @@ class Bench:
         self.target.release()
 
     def rows(self, n: int) -> Iterator[dict[str, Any]]:
-        """A row for each of ``COLUMNS``, with its samples or with what went wrong."""
+        """A row for each of ``COLUMNS``, with its samples or its error."""
         baseline = None
         for what, measure in self._copies().items():
             row: dict[str, Any] = {"device": self.device.info.id, "dtype": self.dtype, "n": n, "what": what}
@@ -226,7 +226,7 @@ class Bench:
 
 
 def measure(device: Device, dtype: str, sizes: list[int], rows: list[dict[str, Any]]) -> None:
-    """Add the rows of one element type on one device, and print them; sizes that it has no memory for are left out."""
+    """Add and print the rows of one element type on one device; sizes that do not fit into its memory are left out."""
     itemsize = np.dtype(dtype).itemsize
     fitting = [n for n in sizes if 4 * n * n * itemsize <= device.info.global_memory and 2 * n * n * itemsize <= device.info.max_allocation]
     if not fitting:

@@ -1,4 +1,4 @@
-"""How fast bytes travel: from device to device, and between locked host arrays and devices, each alone and several at once, either way."""
+"""The rates of copies between devices, and between page-locked host arrays and devices, alone and several at once, in both directions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def copied(one: Any, other: Any, nbytes: int, repeat: int) -> list[float]:
 
 
 def links(gpus: Sequence[Any], nbytes: int, repeat: int) -> list[dict[str, Any]]:
-    """Bytes a second over the links of each GPU alone, and of all at once: to them, from them, and both ways, in sum.
+    """Bytes a second over the links of each GPU alone and of all at once (in sum): to the GPUs, from them, and in both directions.
 
-    The arrays of the host are locked, so that no core copies them. None where that is refused.
+    The arrays of the host are page-locked, so that no core copies them. None if locking is refused.
     """
     ends = [_Ends(gpu, nbytes) for gpu in gpus]
     try:

@@ -1,4 +1,4 @@
-"""Searches for a matrix product on each device alone, on several at once, and on several that share one: when each had found what."""
+"""Searches for a matrix product on each device alone, on several devices at once, and one search shared by several devices, over time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_BEST = 1.02  # times the best known time, within which a search has found it
 
 
 def kinds(ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The searches that are compared: on each device alone; on all at once; where Dask is, one that those share as a fleet."""
+    """The searches that are compared: on each device alone, on all at once, and, if Dask is installed, one search shared as a fleet."""
     alone: list[dict[str, Any]] = [{"devices": [name], "shared": False} for name in ids]
     if len(ids) == 1:
         return alone
@@ -44,7 +44,7 @@ def tuned(script: str, ids: Sequence[str], size: int, seconds: float, searches: 
 
 
 def compared(script: str, searches: Sequence[Mapping[str, Any]], ids: Sequence[str], size: int, seconds: float) -> dict[str, Any]:
-    """All winners by turns on each of the devices, in the final comparison of a search that tries nothing else."""
+    """All winners in turns on each device, in the final comparison of a search that tries nothing else."""
     winners = {canonical(config): config for one in searches for _, config in one.get("best", {}).values()}
     task = {"devices": list(ids), "winners": list(winners.values()), "budget": f"{seconds:g}s", "size": size}
     with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def compared(script: str, searches: Sequence[Mapping[str, Any]], ids: Sequence[s
 
 
 def winners_compared(task: Mapping[str, Any]) -> dict[str, Any]:
-    """The seconds of each winner on each device, with their interval where it was a finalist."""
+    """The seconds of each winner on each device, with their interval if it was a finalist."""
     winners = tuple(task["winners"])
     space, budget = ParameterSpace.from_configs(winners), Budget.parse(task["budget"])
     request = TuningRequest(_problem(task), None, budget, "exhaustive", space=space, start=winners, model=False, warm=0, ranked=0)

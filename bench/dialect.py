@@ -1,4 +1,4 @@
-"""Which constructs of OpenCL C and which programs give the right results on which device, and what their CUDA form is made of.
+"""Which constructs of OpenCL C and which programs give right results on which device, and which resources their CUDA translation needs.
 
 The battery and the corpus of the tests, every case in a child process, because drivers crash: on every OpenCL device and every GPU
 through CUDA. CUDA compiles without a GPU. Of the corpus' CUDA form: registers, spills, wide and generic accesses, and beside them the
@@ -69,7 +69,7 @@ class Task:
 
 
 def compiles(name: str, kind: str, arch: str) -> dict[str, Any]:
-    """Whether the CUDA form builds, and what the kernel of a program is made of."""
+    """Whether the CUDA form builds, and the resources and instructions of a program's kernel."""
     case = CASES[name] if kind == "construct" else None
     source = case.source if case else SAMPLES[name].source
     try:
@@ -87,7 +87,7 @@ def compiles(name: str, kind: str, arch: str) -> dict[str, Any]:
 
 
 def construct(name: str, device: str) -> dict[str, Any]:
-    """Whether a case of the battery gives what NumPy does."""
+    """Whether a case of the battery gives NumPy's result."""
     opened = devices.get(device)
     if reason := obstacle(CASES[name], opened):
         return {"status": "not asked", "detail": reason}

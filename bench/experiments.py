@@ -1,4 +1,4 @@
-"""Every experiment by its one command: what it prints, what it draws, and how long it takes.
+"""Runs the command of every experiment: what it prints, what it draws, and how long it takes.
 
     python bench/experiments.py --device pocl --gallery experiments.html
     python bench/experiments.py --budget 540 --gallery gallery.html  # the best device, its other back ends, a processor
@@ -153,7 +153,7 @@ def run(one: Experiment, words: list[str], folder: Path, seconds: float, patienc
 
 
 def _limited(words: Sequence[str]) -> bool:
-    """Whether the budget of a study is its time, not that of its searches."""
+    """Whether a study's ``--budget`` limits the study, not its searches."""
     from portatile.cli import _study_options
     from portatile.errors import PortatileError
     from portatile.studies.framework import discover
@@ -166,7 +166,7 @@ def _limited(words: Sequence[str]) -> bool:
 
 
 def _error(done: Ended) -> str:
-    """Why a command failed, in a line; empty where it came to its end, or was interrupted and showed what it had."""
+    """Why a command failed, in one line; empty if it completed, or was interrupted and showed its results so far."""
     if done.ended == "killed":
         return f"killed: it did not stop within its time, {done.seconds:.0f} s"
     if done.code in (0, 130):
@@ -205,7 +205,7 @@ def _decoded(study: Any, folder: Path) -> list[Any]:
 
 
 def gap(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What a study of gaps came to: seconds without and with all optimisations of each side, and what explains them."""
+    """The outcome of a gap study: seconds of each side without and with all optimisations, and what explains them."""
     built = [row for row in rows if not row["order"] and row["seconds"]]
     sides = {}
     for side in dict.fromkeys(row["side"] for row in built):
@@ -267,7 +267,7 @@ class Clock:
     ends: float | None
 
     def share(self, one: Experiment, waiting: Sequence[Experiment]) -> tuple[float, float]:
-        """Seconds for the first of those ``waiting``, and how long it may take to stop; nothing where it is not worth beginning."""
+        """Seconds for the first of those ``waiting``, and how long it may take to stop; nothing if it is not worth beginning."""
         if self.ends is None:
             return _LONGEST, _PATIENCE
         left = self.ends - time.monotonic()

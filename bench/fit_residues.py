@@ -24,7 +24,7 @@ STEPS = ("residues_cut", "residues_cut", "gemm", "gemm", "residues_join", "resid
 
 
 def fitted(documents: Sequence[Any]) -> costs.ResidueCosts:
-    """The constants for the rows of all documents; raises SystemExit where no row has the times of its steps."""
+    """The constants for the rows of all documents; raises SystemExit if no row has the times of its steps."""
     rows = [
         {**row, "count": document["compute_units"]}
         for document in documents

@@ -84,7 +84,7 @@ def cases(files: Sequence[timings.Timings], language: str) -> list[Case]:
 
 
 def fitted(timed: Sequence[Case], start: costs.TmaCosts) -> costs.TmaCosts:
-    """The constants that fit best, from ``start`` on."""
+    """The constants that fit best, starting from ``start``."""
     first = _logs(start)
     hold = np.where(np.arange(len(first)) < len(_NAMES), *_HELD)
 
@@ -117,7 +117,7 @@ def _costs(logs: np.ndarray, like: costs.TmaCosts) -> costs.TmaCosts:
 
 
 def main() -> None:
-    """Fit what there are timings of, keep the rest, write, and say how good the choices are."""
+    """Fit the constants for which there are timings, keep the others, write them, and print how good the choices are."""
     paths = constants.named_results(__doc__)
     files = [timings.read(path) for path in paths]
     found = dict(costs.known())

@@ -1,4 +1,4 @@
-"""Emulated float32 products beside native ones: gemm_terms, portatile's native default and cuBLAS; bursts, sustained runs, errors.
+"""Emulated float32 products (gemm_terms) compared with portatile's native default and cuBLAS: bursts, sustained runs, errors.
 
 Needs a CUDA device and PyTorch. `OpenCL` is the default through the GPU's OpenCL, with `--opencl`. Every participant runs in a child that
 is killed where it hangs. Errors are in units of 2^-24 sum |a b|, of sampled rows against float64, largest and mean. Operands are normal,
@@ -113,7 +113,7 @@ def _jobs(asked: argparse.Namespace) -> Iterator[Job]:
 
 
 def _measured(jobs: list[Job], built: dict[str, Binary], deadline: float, sustained: float) -> Iterator[dict[str, Any]]:
-    """A row of each job; one that went wrong says so."""
+    """A row for each job, or its error."""
     for job, answer in in_torch.answers(jobs, serve, (built, sustained), deadline, patience=20):
         if isinstance(answer, str):
             print("wrong:", job, answer, flush=True)
@@ -137,7 +137,7 @@ def _through_opencl(jobs: list[Job], deadline: float, sustained: float) -> Itera
 
 
 def serve_opencl(end: Any, sustained: float, kind: str = "gpu") -> None:
-    """The child that answers for OpenCL."""
+    """The child process for OpenCL."""
     found = in_opencl.opened(kind)
     assert found is not None
     products = in_opencl.Products(found)
@@ -175,7 +175,7 @@ def _arrays(job: Job) -> tuple[Any, Any]:
 def _errors(off: Any, k: int) -> dict[str, Any]:
     """The largest and the mean of relative errors, in units, and how many have which power of two.
 
-    Raises ValueError where one is not finite or far too large.
+    Raises ValueError if one is not finite or far too large.
     """
     off = off / UNIT
     if not np.isfinite(off).all():
@@ -186,7 +186,7 @@ def _errors(off: Any, k: int) -> dict[str, Any]:
 
 
 def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
-    """The child: answers a job with its times and errors, or with what is wrong."""
+    """The child process: it answers a job with times and errors, or with a failure."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -1,4 +1,4 @@
-"""How many trials does a search of a recorded space save with what was fastest on another device?
+"""How many trials does a search of a recorded space save with the fastest configurations of another device?
 
     python bench/foreign_starts.py convolution-A100.json convolution-A4000.json dedispersion-A100.json ... --repeats 20
 
@@ -20,7 +20,7 @@ from measure import RESULTS, facts, print_table, rewrite, until_stopped
 
 
 def searched(recording: Any, starts: Sequence[Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Trials to 95 % of the optimum of each search; None where that is not within the budget."""
+    """Trials to 95 % of the optimum of each search; None if that is not within the budget."""
     from portatile.studies.convergence import StrategiesRequest, to_share
     from portatile.trials import Budget
 
@@ -29,7 +29,7 @@ def searched(recording: Any, starts: Sequence[Any], options: argparse.Namespace)
 
 
 def mean_of(counts: Sequence[float | None], budget: int) -> float:
-    """Mean trials; a search that did not get there counts as one more than its budget."""
+    """Mean trials; a search that did not reach the goal counts as one more than its budget."""
     return fmean(budget + 1 if count is None else count for count in counts)
 
 
@@ -45,7 +45,7 @@ def told(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Search every recording without and with what each other one knows."""
+    """Search every recording without suggestions and with those of each other one."""
     commands = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands.add_argument("files", nargs="+", type=Path, help="recorded spaces: T4, caches of Kernel Tuner")
     commands.add_argument("--starts", type=int, default=4, help="suggestions to a search")

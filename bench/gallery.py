@@ -1,4 +1,4 @@
-"""One page of all studies from what runs of experiments.py kept: of each command the newest run, unless only that was cut off.
+"""One page of all studies, from the rows of several runs of experiments.py: of each command the newest complete run.
 
 python bench/gallery.py gallery.rows.json.gz newer.rows.json.gz --prefer H200 -o gallery.html
 
@@ -32,13 +32,13 @@ def listed() -> list[str]:
 
 
 def keep(page_file: Path, commands: Iterable[tuple[dict[str, Any], Sequence[Any]]]) -> None:
-    """Write what commands gave, with their rows and the devices of their run, beside the page."""
+    """Write the results of commands, with their rows and the devices of their run, beside the page."""
     document = {"commands": [{**command, "devices": [asdict(info) for info in infos]} for command, infos in commands]}
     page_file.with_suffix(".rows.json.gz").write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
 
 
 def kept(files: Sequence[Path]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
-    """The commands that files hold, each with the devices of its run."""
+    """The commands in the files, each with the devices of its run."""
     from portatile.records import DeviceInfo, from_json
 
     for file in files:
@@ -47,9 +47,8 @@ def kept(files: Sequence[Path]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
 
 
 def newest(files: Sequence[Path], preferred: str = "") -> list[tuple[dict[str, Any], list[Any]]]:
-    """Of each command that is listed still the run that is shown, in the order of the experiments.
-
-    A complete run goes before one that was cut off, then one on a device whose name has ``preferred`` in it, then the newer one.
+    """For each listed command the run to show, in the order of the experiments: a complete run rather than one that was cut off, then one
+    on a device whose name contains ``preferred``, then the newest.
     """
     chosen: dict[str, tuple[tuple[bool, bool], dict[str, Any], list[Any]]] = {}
     for command, devices in kept(files):
@@ -61,7 +60,7 @@ def newest(files: Sequence[Path], preferred: str = "") -> list[tuple[dict[str, A
 
 
 def chapter(command: dict[str, Any], infos: Sequence[Any]) -> Any:
-    """A study's command as a chapter of the page; None for what is none, gave no row, or cannot be drawn."""
+    """A study's command as a chapter of the page; None for other commands, and for studies without rows or figures."""
     from portatile.records import from_json
     from portatile.studies.framework import conduct, discover, page
     from portatile.studies.framework.study import StudyRequest

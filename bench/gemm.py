@@ -1,4 +1,4 @@
-"""One table of GEMM: tuned and default variants, the course kernels, and the libraries of the field, by turns in one run.
+"""One table of GEMM: tuned and default configurations, tutorial kernels and common libraries, in turns in one run.
 
     python bench/gemm.py --sizes 512,1024,1000x999x1001,64x128x128x128 --tune 60s
 
@@ -56,9 +56,8 @@ class Portatile:
         self.ready: dict[str, execute.Executable] = {}
 
     def ceilings(self, dtypes: list[str], pinned: bool) -> dict[str, Any]:
-        """What `portatile bench peak` measures of multiply-adds, in flop/s; ``pinned`` by CPU time, as the rows are.
-
-        A measurement that is refused is left out, and said.
+        """The rates of multiply-adds that `portatile bench peak` measures, in flop/s; with ``pinned`` by CPU time, as in the rows. A
+        rejected measurement is left out and reported.
         """
         rates: dict[str, Any] = {}
         names = {name for dtype in dtypes for name in _CEILINGS.get(dtype, ())}
@@ -72,7 +71,8 @@ class Portatile:
         return rates
 
     def prepare(self, sizes: dict[str, int], dtype: str, trans: str, rows: str) -> dict[str, Any]:
-        """Build and check every participant, with ``rows`` "tuned" that one only; answers what each is, or why it is missing."""
+        """Build and check every participant, or with ``rows`` "tuned" only that one; answers with their descriptions, or why they are
+        missing."""
         self.release()
         problem = problem_of(sizes, dtype, trans)
         inputs = inputs_of(problem)
@@ -162,7 +162,7 @@ def child_main(kind: str, selector: str, pin: int | None) -> None:
 
 
 def participants(selectors: list[str], infos: dict[str, dict[str, Any]], pin: int | None) -> dict[str, Child]:
-    """The children, those that say they cannot take part left out with their reason."""
+    """The child processes; those that cannot take part are left out, with their reason."""
     named = [("portatile", selector) for selector in selectors]
     kinds = {infos[selector]["kind"] for selector in selectors}
     named += [("numpy", "")] if "cpu" in kinds else []
@@ -198,7 +198,8 @@ def measured_ceilings(children: dict[str, Child], dtypes: list[str], pinned: boo
 
 
 def ceiling(row: dict[str, Any], dtype: str, limits: dict[str, dict[str, float]], kinds: dict[str, str]) -> tuple[str, float] | None:
-    """What binds a row: its device's fastest multiply-adds; a peer's that is bound to no device, those of the fastest of its kind."""
+    """The ceiling of a row: the fastest multiply-adds of its device, or for a peer without a device those of the fastest device of its
+    kind."""
     selector = row["place"].partition(" ")[2]
     places = [selector] if selector in limits else [place for place in limits if kinds[place] == row["kind"]]
     known = [(name, limits[place][name]) for place in places for name in _CEILINGS.get(dtype, ()) if name in limits[place]]

@@ -1,4 +1,4 @@
-"""How good is a configuration without tuning? What is chosen with a device's own results held out, against the tuned best.
+"""How good is a configuration without tuning? The choice with a device's own results held out, compared with the tuned best.
 
     python bench/held_out.py --sizes 512,1024,1000x999x1001 --tune 30s --device pocl
 
@@ -68,7 +68,7 @@ def measure(device: Any, problem: Problem, budget: Budget | None) -> list[dict[s
 
 
 def judged(rows: list[dict[str, Any]], flops: float) -> list[dict[str, Any]]:
-    """The rows of one problem, the tuned one first, with rates, and with losses where it is tuned indeed."""
+    """The rows of one problem, the tuned one first, with rates, and with losses if it was tuned."""
     best = rows[0]["seconds"] if rows[0]["reason"] == "tuned" else None
     for row in rows:
         if row["seconds"] is not None:

@@ -1,4 +1,4 @@
-"""How much do GPUs get from the host's memory at most: by the node that it lies on, locked in several ways, and beside copies by cores?
+"""How fast can GPUs read the host's memory at most, by NUMA node and kind of page-locking, compared with copies by the cores?
 
 python3 bench/host_memory.py --device cuda:0 --device cuda:1
 

@@ -32,7 +32,7 @@ _BURSTS = 7
 
 
 def opened(kind: str = "gpu") -> Device | None:
-    """The first OpenCL device of a kind, rather one that CUDA sees too; None where there is none."""
+    """The first OpenCL device of a kind, preferably one that CUDA sees too; None if there is none."""
     every = device.devices()
     through_cuda = {one.info.physical_id for one in every if one.info.backend == "cuda"}
     found = [one for one in every if (one.info.backend, one.info.kind) == ("opencl", kind)]
@@ -46,7 +46,7 @@ def plan(problem: Problem, info: DeviceInfo) -> Plan:
 
 
 def compiled(problems: Iterable[Problem], info: DeviceInfo, kind: str = "gpu") -> list[str]:
-    """Compile what the problems' defaults need to the cache, in some processes; what does not build, in words."""
+    """Compile the kernels of the problems' defaults into the cache, in some processes; returns messages for those that do not build."""
     texts = list({step.source for one in problems for step in plan(one, info).steps if isinstance(step, Launch)})
     count = max(1, min(12, (os.cpu_count() or 2) // 2))
     with ProcessPoolExecutor(count, mp_context=mp.get_context("spawn")) as pool:
@@ -70,7 +70,7 @@ def _compile(texts: list[Source], kind: str) -> list[str]:
 
 
 def serve(end: Any, sustained: float, kind: str = "gpu") -> None:
-    """The child: answers a job with its Tflop/s in bursts and sustained, or with what is wrong."""
+    """The child process: it answers a job with its Tflop/s in bursts and sustained, or with a failure."""
     found = opened(kind)
     assert found is not None
     products = Products(found)
@@ -85,8 +85,8 @@ class Products:
         self.long = [opened.allocate(LONG if opened.info.kind == "gpu" else 1 << 20) for _ in range(2)]
 
     def rates(self, problem: Problem, sustained: float) -> tuple[float, float]:
-        """Operations in a second / 10^12 of the problem's default, in bursts and in ``sustained`` seconds without a rest (0: none). It is
-        checked first: raises ValueError where it is wrong.
+        """Tera-operations per second of the problem's default, in bursts and during ``sustained`` seconds without rests (0: none). Raises
+        ValueError if its result is wrong.
         """
         workload, inputs = workloads.get(problem.workload), _inputs(problem)
 
@@ -102,7 +102,7 @@ class Products:
 
     def seconds(self, problem: Problem, inputs: Inputs, check: Callable[[Any], None], sustained: float = 0.0) -> tuple[float, float]:
         """Device seconds of a run of the problem's default, whose C ``check`` sees first: of bursts, and of runs for ``sustained`` seconds
-        without a rest, 0 where these are 0.
+        without a rest, 0 if these are 0.
         """
         memory: dict[str, Memory] = {}
         for name, array in inputs.operands.items():

@@ -1,4 +1,4 @@
-"""Kernels timed among PyTorch's own: texts compiled on all cores, launches in PyTorch's stream, and a child that may hang or die."""
+"""Kernels timed in PyTorch's stream: texts compiled on all cores, and a child process that may hang or die."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def info() -> DeviceInfo:
 
 
 def peer() -> str:
-    """The versions of PyTorch and of the CUDA that it brings, for a result."""
+    """The versions of PyTorch and of its CUDA, for a result."""
     import torch
 
     return f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
 
 
 def compiled(texts: Iterable[Source], architecture: str) -> dict[str, Binary]:
-    """The binaries of kernel texts by their digests, without those that do not compile: why, is printed."""
+    """The binaries of kernel texts by their digests. Texts that do not compile are left out, and the reason is printed."""
     built: dict[str, Binary] = {}
     with ProcessPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 1)), mp_context=mp.get_context("spawn")) as pool:
         waiting = {pool.submit(_compile, text, architecture): text for text in texts}
@@ -60,7 +60,7 @@ def _compile(text: Source, architecture: str) -> Binary:
 def answers(
     jobs: Iterable[Job], serve: Callable[..., None], args: Sequence[Any], deadline: float, patience: float
 ) -> Iterator[tuple[Job, Any]]:
-    """Each job with what the child answers: a text where it went wrong, HANGS after ``patience`` seconds, DIED.
+    """Each job with the child's answer: a text if it failed, HANGS after ``patience`` seconds, or DIED.
 
     ``serve(end, *args)`` is the child: it sends "ready", then an answer for each job that it receives, until that is None. A child that
     hung, died, or reported an error of CUDA is replaced, for its context may be broken. Ends at ``deadline``, by ``time.perf_counter``.
@@ -95,7 +95,7 @@ def answers(
 
 
 def served(end: Any, answer: Callable[[Any], Any]) -> None:
-    """The child's side of ``answers``: say that it is ready, then answer each job, or say what is wrong."""
+    """The child's side of ``answers``: it reports that it is ready, and then answers each job with its result or failure."""
     end.send("ready")
     while (job := end.recv()) is not None:
         try:

@@ -1,4 +1,4 @@
-"""Kernel Tuner's strategies in the protocol of a scorer of recorded search spaces, to set beside portatile's.
+"""Kernel Tuner's strategies in the interface of a scorer of recorded search spaces, for comparison with portatile's.
 
 Each run has a search space object of its own: Kernel Tuner keeps lists of neighbours in it, and where an earlier run went would
 leak into the next. Its random numbers come from Python's and NumPy's global generators, which are seeded from the run's own.
@@ -29,7 +29,7 @@ class Problem(Protocol):
         """Seconds per kernel run, or infinity for a failure."""
 
     def index_of(self, config: Mapping[str, Any]) -> int | None:
-        """The configuration's place, None where it is not legal."""
+        """The configuration's place, None if it is not legal."""
 
 
 class _Recorded(Runner):

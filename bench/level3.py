@@ -1,4 +1,4 @@
-"""TRSM, TRMM, SYMM, SYRK and SYR2K on a processor beside the BLAS of SciPy, by turns on one core.
+"""TRSM, TRMM, SYMM, SYRK and SYR2K on a CPU, compared with SciPy's BLAS in turns on one core.
 
     python bench/level3.py --sizes 256,512,1000,2048 --routines trsm,trmm --dtype float32,float64 --pin 0
 

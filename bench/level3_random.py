@@ -118,7 +118,7 @@ def peer_us(row: dict[str, Any]) -> float:
 
 
 def rows_of(torch: Any, tasks: Sequence[Task], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The rows of the tasks that there is time for; what goes wrong is printed."""
+    """The rows of the tasks for which there is time; failures are printed."""
     through, cublas, began = Cuda(torch), Cublas(torch), time.monotonic()
     for number, task in enumerate(tasks):
         if time.monotonic() - began > options.limit:

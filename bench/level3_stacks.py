@@ -1,4 +1,5 @@
-"""Stacks of level-3 problems on an NVIDIA GPU through CUDA beside PyTorch's batched calls, by turns: device time, by replayed graphs.
+"""Stacks of level-3 problems on an NVIDIA GPU through CUDA, compared with PyTorch's batched calls in turns: device time, by replaying
+graphs.
 
     python bench/level3_stacks.py --stacks 200x64,64x256,32x512 --dtype float64,complex64 --limit 60
 
@@ -55,7 +56,7 @@ def calls(torch: Any, routine: str, given: dict[str, Any]) -> tuple[Call, Call]:
 
 
 def checked(torch: Any, routine: str, given: dict[str, Any], both: tuple[Call, Call]) -> None:
-    """Raise ValueError where the results differ."""
+    """Raise ValueError if the results differ."""
     c, results = given["c"], []
     for call in both:
         c.fill_(0 if routine in ("syrk", "herk", "syr2k") else float("nan"))
@@ -117,7 +118,7 @@ def asked() -> argparse.Namespace:
 
 
 def rows_of(torch: Any, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The rows that there is time for; what goes wrong is printed."""
+    """The rows for which there is time; failures are printed."""
     began = time.monotonic()
     for dtype in options.dtype.split(","):
         for text in options.stacks.split(","):

@@ -55,7 +55,7 @@ PEERS = ("cuBLAS", "cuBLAS queued")
 
 @dataclass(frozen=True)
 class Kind:
-    """What is multiplied: the problem's dtype, what PyTorch's operands and result hold, the epilogue and the workload that has it."""
+    """A kind of product: the problem's dtype, the dtypes of PyTorch's operands and result, the epilogue, and its workload."""
 
     dtype: str
     held: str

@@ -136,7 +136,7 @@ def _measure(results: dict[Job, tuple[float, float]], jobs: list[Job], args: tup
 
 
 def _take(results: dict[Job, tuple[float, float]], answers: Iterable[tuple[Job, Any]], failures: Counter[tuple[str, str]]) -> None:
-    """Enter the answers that are rates; others are printed, and counted as ``failures``."""
+    """Store answers that are rates; print others and count them as ``failures``."""
     for job, answer in answers:
         if isinstance(answer, tuple):
             burst, sustained = results.get(job, answer)
@@ -157,7 +157,7 @@ def _compiled_for_opencl(jobs: list[Job]) -> bool:
 
 
 def serve(end: Any, built: dict[str, Binary], sustained: float) -> None:
-    """The child: answers a job with its rates, or with what is wrong."""
+    """The child process: it answers a job with its rates, or with a failure."""
     import torch
 
     torch.zeros(1, device="cuda")
@@ -191,7 +191,7 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], sustained: float) -> tu
 
 
 def _tflops(flops: float, seconds: tuple[float, float]) -> tuple[float, float]:
-    """The rates of a burst and of a sustained run, 0 where there was none."""
+    """The rates of a burst and of a sustained run, 0 if there was none."""
     return flops / seconds[0] / 1e12, flops / seconds[1] / 1e12 if seconds[1] else 0.0
 
 
@@ -218,7 +218,7 @@ def _theirs(torch: Any, job: Job, operands: dict[str, Any]) -> Callable[[], Any]
 
 
 def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
-    """A or B as it is stored, with what lies past its rows: NaN, or any integers; a vector of the epilogue."""
+    """A or B as it is stored, with NaN or random integers past its rows; or a vector of the epilogue."""
     shape = job.workload.shapes(problem)[name]
     torch.manual_seed(sum(map(ord, name)))
     if name not in "ab":
@@ -234,7 +234,7 @@ def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
 
 
 def _check(torch: Any, job: Job, operands: dict[str, Any], c: Any, kept: Any, factors: tuple[int, int], pitch: int) -> None:
-    """Raise ValueError where C is wrong, or what lies beside it changed; of a large C some rows are compared."""
+    """Raise ValueError if C is wrong, or memory beside it changed; only some rows of a large C are compared."""
     m, n = int(np.prod(job.sizes[:-2])), job.sizes[-2]
     alpha, beta = factors
     got, old = c[: m * pitch].reshape(m, pitch), kept[: m * pitch].reshape(m, pitch)

@@ -1,4 +1,4 @@
-"""What the benches share: their command line, children that run by turns or afresh, the facts of the machine, results as JSON."""
+"""Common parts of the benches: command line, child processes that take turns or start anew, facts about the machine, results as JSON."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Child:
 def parser(doc: str | None, device: str = "every device", several: bool = True) -> argparse.ArgumentParser:
     """A command line that says what ``doc`` says, with ``--commit``, ``--out`` and, unless ``device`` is empty, ``--device``.
 
-    ``device`` names the default; ``several`` devices are a list, empty where none is named.
+    ``device`` names the default; ``several`` devices are a list, empty if none is named.
     """
     commands = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if device:

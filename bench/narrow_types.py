@@ -1,4 +1,4 @@
-"""Products of bfloat16, int8 and float16 on one core of a processor beside float32, and beside PyTorch's.
+"""Products of bfloat16, int8 and float16 on one CPU core, compared with float32 and with PyTorch.
 
     python bench/narrow_types.py --sizes 1024,2048 --pin 0 --torch /path/to/python
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the tables of the pages in docs/, and the pictures beside them, from the recorded results.
+"""Writes the tables and pictures of the pages in docs/ from the recorded results.
 
     PYTHONPATH=src python3 bench/pages.py           # write what differs
     PYTHONPATH=src python3 bench/pages.py --check   # only say what differs

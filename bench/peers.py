@@ -1,4 +1,4 @@
-"""GEMM of other libraries, each behind one small face: NumPy's BLAS, cuBLAS through PyTorch, CLBlast."""
+"""GEMM of other libraries behind one small interface: NumPy's BLAS, cuBLAS through PyTorch, CLBlast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each device's winner on every other device: what performance loses on its way, for several problems in one run.
+"""How much each device's winner loses on every other device, for several problems in one run.
 
     python bench/portability.py --sizes 512,1024 --dtype float32,float64 --device nvidia --device cuda:0 --tune 30s
 

@@ -1,4 +1,4 @@
-"""How fast are the named points of GEMM's generator? Each preset, with images and without, beside the default, on every device.
+"""How fast are the named configurations of GEMM? Each preset, with images and without, compared with the default, on every device.
 
     python bench/presets.py --device cuda:0 --device opencl:0:0
     python bench/presets.py --size 256 --device pocl

@@ -1,4 +1,4 @@
-"""Products of random shapes that nobody tuned, as a user calls them, over the vendor's library in the same run.
+"""Untuned products of random shapes, as a user calls them, compared with the vendor's library in the same run.
 
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0 --device cuda:1 --buffers cuda opencl --bursts 100
@@ -201,7 +201,7 @@ def summary(rows: Sequence[dict[str, Any]], shown: Sequence[str] = ()) -> list[t
 
 
 def beyond(rows: Sequence[dict[str, Any]]) -> str:
-    """A sentence about what calls on NumPy arrays cost beyond NumPy's where that takes less than 0.1 ms; empty where nothing is so."""
+    """A sentence about what calls on NumPy arrays cost beyond NumPy's where that takes less than 0.1 ms; empty if nothing is so."""
     brief = [row["samples"]["arrays"] for row in rows if "device" not in row["samples"] and row["peer_us"] < 100]
     more = sorted(1e6 * (statistics.median(taken["portatile"]) - statistics.median(taken["peer"])) for taken in brief)
     if not more:

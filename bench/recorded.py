@@ -1,4 +1,4 @@
-"""The recorded results: runs of a bench, oldest first, and their index, which says for each file hash, command, commit and device.
+"""The recorded results: runs of a bench, oldest first, and their index with the hash, command, commit and device of each file.
 
 `results.py` checks, adds and prunes them; `pages.py` writes the tables of the pages from them.
 """
@@ -80,7 +80,7 @@ def digest(path: Path) -> str:
 
 
 def clean(document: Any) -> str:
-    """The commit of a result; raises ResultError where it is missing or the tree had changes."""
+    """The commit of a result; raises ResultError if it is missing or the tree had changes."""
     commit = str(document.get("commit") or "") if isinstance(document, Mapping) else ""
     if not _COMMIT.fullmatch(commit):
         raise ResultError(f"the commit is {commit or 'missing'}: measure a committed tree (or give --commit)")
@@ -122,7 +122,7 @@ def save_index(index: Mapping[str, Any], folder: Path = RESULTS) -> None:
 
 
 def take(path: Path, command: str = "", folder: Path = RESULTS) -> tuple[str, dict[str, Any]]:
-    """Compress a result into the folder; its name there and its entry of the index. Raises ResultError where it is not fit."""
+    """Compress a result into the folder; its name there and its entry of the index. Raises ResultError if it is not fit."""
     document = read(path)
     commit = clean(document)
     typed = command or document.get("command", "")

@@ -1,4 +1,4 @@
-"""How much longer untuned shapes take than they would if they were tuned: the dispatcher's regret, measured on held-out shapes.
+"""How much longer untuned shapes take than tuned ones: the regret of the selection, measured on held-out shapes.
 
     python bench/regret.py --device opencl:0:0 --tuned 256x256x256,512x512x512,1024x64x512 --held 384x384x384,512x64x256 --budget 20s
 

@@ -1,4 +1,4 @@
-"""Products by residues beside native ones and cuBLAS: bursts, sustained runs, errors, and the device time of each step.
+"""Products by residues, compared with native ones and cuBLAS: bursts, sustained runs, errors, and the device time of each step.
 
 Needs a device; on a CUDA device with PyTorch cuBLAS runs beside, and with `--opencl` the product by residues through the same GPU's
 OpenCL. `fit_residues.py` fits the constants of the estimate to the times of steps. Errors are in eps of sum |a| |b|, of sampled rows and

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keep bench/results: only what a table of a page uses, of committed trees, each file named in the index.
+"""Manages bench/results, which holds only results that a table uses, from committed trees, each listed in the index.
 
     PYTHONPATH=src python3 bench/results.py add FILE... [--command 'bench/gemm.py --sizes 512']
     PYTHONPATH=src python3 bench/results.py prune

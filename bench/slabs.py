@@ -1,4 +1,4 @@
-"""How much of its copies a routine hides that is cut into slabs: the whole beside the same slabs' stages one after another.
+"""Which share of its copies a routine in slabs hides: the call compared with the same slabs' stages one after another.
 
     python bench/slabs.py --device cuda:0 --device opencl:0:0
 

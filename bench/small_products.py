@@ -1,4 +1,4 @@
-"""What do small products of NumPy arrays cost beyond NumPy's own, where no device is named?
+"""How much longer than NumPy do small products of NumPy arrays take, if no device is named?
 
 CPU time of this process, a round of each by turns, so that other work on the machine matters little. NumPy's BLAS keeps to one thread.
 

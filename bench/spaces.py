@@ -1,4 +1,5 @@
-"""How long parameter spaces take to build, count, draw from and walk in, beside Kernel Tuner's ``Searchspace`` on the same definitions.
+"""How long it takes to build, count, sample and walk parameter spaces, compared with Kernel Tuner's ``Searchspace`` of the same
+definitions.
 
     python bench/spaces.py --repeats 3
 

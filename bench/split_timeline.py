@@ -1,4 +1,4 @@
-"""Where does the time of a computation over several devices go: copies, kernels, waiting, preparing, of each device's thread?
+"""How long does each device's thread spend on copies, kernels, waiting and preparing, in a computation on several devices?
 
 python3 bench/split_timeline.py --device cuda:0 --device opencl:0:0              MRI-Q and the filter of 64 orbitals, from the host
 python3 bench/split_timeline.py --device cuda:0 --device opencl:0:0 --only magicfilter3d --steps     each step of the last call, too

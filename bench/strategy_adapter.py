@@ -1,4 +1,4 @@
-"""The strategies in the protocol of a scorer of recorded search spaces: a function ``(problem, rng, budget)`` for each.
+"""The strategies in the interface of a scorer of recorded search spaces: a function ``(problem, rng, budget)`` for each.
 
 ``problem.configs`` lists the legal configurations, ``problem.evaluate(config)`` gives seconds per run or infinity, and raises
 once ``budget`` new configurations have been asked for.

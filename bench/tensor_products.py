@@ -1,4 +1,4 @@
-"""A product of PyTorch tensors by portatile and by cuBLAS: its operands, both calls, what is right, and how each is timed."""
+"""A product of PyTorch tensors by portatile and by cuBLAS: operands, both calls, the check, and the timing."""
 
 from __future__ import annotations
 

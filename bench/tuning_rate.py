@@ -1,4 +1,4 @@
-"""Trials per minute, beside Kernel Tuner on the same kernel text, the same configurations and the same device.
+"""Trials per minute, compared with Kernel Tuner on the same kernel text, configurations and device.
 
     python bench/tuning_rate.py --device opencl:0:0 --size 512 --repeats 3
     python bench/tuning_rate.py --device opencl:0:0 --device cuda:0 --size 1024

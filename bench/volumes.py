@@ -1,4 +1,4 @@
-"""Filters of volumes and of batches of orbitals as a user calls them: what they move, and the same by SciPy and by NumPy."""
+"""Filters of volumes and of batches of orbitals as a user calls them: the bytes that they move, and the same by SciPy and NumPy."""
 
 from __future__ import annotations
 

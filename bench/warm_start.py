@@ -1,4 +1,4 @@
-"""What warm starts save: the trial at which a search comes near its best, with and without what other shapes suggest.
+"""How many trials warm starts save: the trial at which a search comes near its best, with and without suggestions from other shapes.
 
     python bench/warm_start.py --workload gemm --shapes 256x256x256,320x256x256,384x384x256 --budget 40
 

@@ -1,4 +1,4 @@
-"""What computes the same as a workload elsewhere: PyTorch on a GPU, SciPy on a CPU, and the text that one writes first."""
+"""Peers that compute the same as a workload: PyTorch on a GPU, SciPy on a CPU, and a straightforward kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stream, convolution, Coulombic potential, MRI and TRSM on every device: as they come, by default, tuned, and beside their peers.
+"""Stream, convolution, Coulomb potential, MRI and TRSM on every device: as a call runs them, by default, tuned, and compared with peers.
 
     python bench/workloads.py --seconds 15 --device cuda:0 --device opencl:0:0
 
@@ -153,7 +153,7 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
 
 
 def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str, float]) -> tuple[str, float] | None:
-    """The ceiling under which a run takes longest at best, and those seconds; None where one of them is not known."""
+    """The ceiling under which a run takes longest at best, and those seconds; None if one of them is not known."""
     workload = workloads.get(task.workload)
     plain = "fp64" if task.dtype == "float64" else "fp32"
     work = {

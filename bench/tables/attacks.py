@@ -1,4 +1,4 @@
-"""What came of the attacks on each device, over all recorded runs."""
+"""The outcomes of the attacks on each device, over all recorded runs."""
 
 from __future__ import annotations
 

@@ -11,7 +11,18 @@ from portatile.figures import svg
 from portatile.studies import hybrid
 from recorded import Picture, Run, Table, markdown, runs
 
-_HEAD = "devices", "ms", "predicted, ms", "off by", "over the best", "of the sum", "over one core", "shares", "host", "commit"
+_HEAD = (
+    "devices",
+    "ms",
+    "predicted, ms",
+    "error of the prediction",
+    "speed-up over the best",
+    "share of the sum",
+    "speed-up over one core",
+    "division of the work",
+    "host",
+    "commit",
+)
 
 
 _ROUND = 1e3  # from which on a figure has all its digits before the point
@@ -26,7 +37,7 @@ def from_results(folder: Path) -> Iterator[Table | Picture]:
         rows = [cells for run, case in chosen for cells in _rows(run, case)]
         slug = name.replace(" ", "-").replace("_", "-")
         files = frozenset(run.file for run, _ in chosen)
-        yield Table(f"hybrid-{slug}", markdown(_HEAD, rows, numbers=False), files, f"Every set of the devices: {name}")
+        yield Table(f"hybrid-{slug}", markdown(_HEAD, rows, numbers=False), files, f"Every set of devices: {name}")
     if newest:
         latest = max((run for run, _ in newest.values()), key=lambda run: (len(_gpus(run)) > 1, run.time))
         drawn = [chart for run, case in newest.values() if _host(run) == _host(latest) for chart in _charts(run, case)]

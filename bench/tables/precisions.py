@@ -40,7 +40,17 @@ def _of(recorded: list[Run], rows_of: Any, name: str, title: str) -> Iterator[Ta
         yield Table(f"{name}-{'-'.join(device.lower().split())}", f"cuBLAS by {peers}.\n\n{text}", files, f"{title}, {device}")
 
 
-_UNITS = ("type", "m x n x k", "stored", "Top/s", "cuBLAS", "over cuBLAS", "OpenCL", "over cuBLAS", "over cuBLAS queued")
+_UNITS = (
+    "type",
+    "m x n x k",
+    "stored",
+    "CUDA, Top/s",
+    "cuBLAS",
+    "CUDA / cuBLAS",
+    "OpenCL",
+    "OpenCL / cuBLAS",
+    "OpenCL / cuBLAS queued",
+)
 Rates = tuple[float, float]
 """In bursts and sustained; 0 where that was not measured."""
 
@@ -81,8 +91,8 @@ def over(rates: Sequence[float], peer: Sequence[float] | None) -> str:
 
 
 _EMULATED = (
-    *("type", "m x n x k", "operands", "emulated, Tflop/s", "native", "cuBLAS", "over cuBLAS", "OpenCL", "over cuBLAS"),
-    *("largest error", "native", "cuBLAS", "OpenCL"),
+    *("type", "m x n x k", "operands", "emulated, Tflop/s", "native", "cuBLAS", "emulated / cuBLAS", "OpenCL", "OpenCL / cuBLAS"),
+    *("error: emulated", "native", "cuBLAS", "OpenCL"),
 )
 
 

@@ -68,8 +68,8 @@ _EMULATED = (
     Group("complex128, by residues: 4096", (1.5, 1.5), _squares(("complex128, residues",), (4096,), ("NN",)), "emulated"),
 )
 _HEAD = (
-    *("products", "cuBLAS, T/s", "CUDA, T/s", "over cuBLAS", "sustained", "aim"),
-    *("OpenCL, T/s", "over cuBLAS", "sustained", "aim", "commits"),
+    *("products", "cuBLAS, T/s", "CUDA, T/s", "CUDA / cuBLAS", "sustained", "aim"),
+    *("OpenCL, T/s", "OpenCL / cuBLAS", "sustained", "aim", "commits"),
 )
 
 

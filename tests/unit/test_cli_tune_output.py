@@ -21,7 +21,7 @@ WINNER = (1.0, 1.01, 1.0)
 
 def raced(*samples: tuple[float, ...]) -> TuningResult:
     found: list[Trial] = []
-    for one in ranking.finish(samples, range(len(samples))):
+    for one in ranking.rank(samples, range(len(samples))):
         standing = Standing(one.seconds, one.interval, one.place, one.equal, "today")
         found.append(replace(trial(one.number), samples=samples[one.number], standing=standing))
     return TuningResult(found[0].problem, DEVICE, tuple(found), found[0], found[0], "budget", 1.0, tuple(found))

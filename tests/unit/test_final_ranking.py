@@ -11,7 +11,7 @@ import pytest
 from portatile.records import Resources
 from portatile.trials import Standing
 from portatile.tuning.final import ranking
-from portatile.tuning.final.ranking import alike, contenders, finish, interval, slower
+from portatile.tuning.final.ranking import alike, contenders, interval, rank, slower
 from support.seeds import new_seed
 from support.trials import trial
 
@@ -66,7 +66,7 @@ def test_the_fastest_wins_and_equals_by_their_cost() -> None:
     fast, apart = (rng.normal(mean, 0.003, 32).tolist() for mean in (1.0, 1.05))
     same = fast[::-1]  # as often faster as slower
     for costs, winner in (([2, 1, 0], 1), ([1, 2, 0], 0)):
-        order = finish([fast, same, apart], costs)
+        order = rank([fast, same, apart], costs)
         assert [one.number for one in order] == [winner, 1 - winner, 2]
         assert [one.place for one in order] == [1, 2, 3]
         assert [one.equal for one in order] == [True, True, False]
@@ -77,7 +77,7 @@ def test_the_fastest_wins_and_equals_by_their_cost() -> None:
 
 def test_a_tie_does_not_give_speed_away() -> None:
     """So few rounds tell nothing apart, but who was 20 % slower in the median does not win by its cost."""
-    order = finish([[1.0, 1.0, 1.0], [1.2, 1.2, 1.2]], [1, 0])
+    order = rank([[1.0, 1.0, 1.0], [1.2, 1.2, 1.2]], [1, 0])
     assert [one.number for one in order] == [0, 1]
     assert [one.equal for one in order] == [True, False]
 
@@ -85,7 +85,7 @@ def test_a_tie_does_not_give_speed_away() -> None:
 def test_nobody_is_equal_who_was_not_shown_to_be() -> None:
     """Three rounds tell nothing apart and show nothing: 45 % slower is not equal, and neither is the very same time."""
     for slow in ([1.45, 1.46, 1.45], [1.0, 1.01, 1.0]):
-        order = finish([[1.0, 1.01, 1.0], slow], [1, 1])
+        order = rank([[1.0, 1.01, 1.0], slow], [1, 1])
         assert [(one.number, one.equal) for one in order] == [(0, True), (1, False)]
         assert not ranking.shown_slower(slow, [1.0, 1.01, 1.0])
     rng = dice("equal")
@@ -108,7 +108,7 @@ def test_the_confidence_is_what_so_many_samples_give() -> None:
 def test_who_left_early_cannot_lead() -> None:
     samples = [[1.0] * 16, [0.9] * 3 + [1.3] * 5]
     assert ranking.leader(samples) == 0
-    assert [(one.number, one.equal) for one in finish([*samples, [1.3] * 8], [0, 0, 0])] == [(0, True), (1, False), (2, False)]
+    assert [(one.number, one.equal) for one in rank([*samples, [1.3] * 8], [0, 0, 0])] == [(0, True), (1, False), (2, False)]
 
 
 def test_contenders_are_near_and_few() -> None:

@@ -205,7 +205,7 @@ def test_wrong_use_says_what_to_do(threads: Any, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(members, "version", lambda: "another")  # as on a machine where another one is installed
         with pytest.raises(UsageError, match=r"another portatile runs on 127\.0\.0\.1: .* Install the same version"):
             search.tune(request(2), address, store)
-    with pytest.raises(UsageError, match="'nowhere' is no address: write tcp://HOST:PORT"):
+    with pytest.raises(UsageError, match="'nowhere' is not an address: write tcp://HOST:PORT"):
         members.Fleet("nowhere")
     with pytest.raises(UsageError, match="are one piece of hardware"):
         serve.options([fleets.INFO, replace(fleets.INFO, id="opencl:9:0")], 0)

@@ -132,8 +132,8 @@ def test_what_makes_two_sides_equal() -> None:
     few = attribution.few("abcd")
     assert len(few) == 13  # five along the order, and the three triples and five pairs that are not
     assert [frozenset("abcd"[:count]) in few for count in range(5)] == [True] * 5
-    assert attribution.levelled({frozenset("a"): 1.0}) == []
-    assert attribution.levelled({frozenset(): 1.0, frozenset("a"): -2.0}) == [("", 1.0)]
+    assert attribution.equalising({frozenset("a"): 1.0}) == []
+    assert attribution.equalising({frozenset(): 1.0, frozenset("a"): -2.0}) == [("", 1.0)]
 
 
 @pytest.mark.parametrize("host", ["one", "two"])

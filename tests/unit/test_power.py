@@ -64,7 +64,7 @@ def test_stated_power(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one and (one.watts, one.source) for one in found] == [(700, "stated"), (65, "stated"), None]
     assert power.under_load(lambda: None, 0.0, CPU, [StatedPower.parse("9.5")]) == power.Power(9.5, "stated")
     for wrong in ("H200", "H200=", "x=-1", "x=inf"):
-        with pytest.raises(UsageError, match="is no power"):
+        with pytest.raises(UsageError, match="is not a power"):
             StatedPower.parse(wrong)
 
 

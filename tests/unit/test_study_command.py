@@ -83,7 +83,7 @@ def test_the_command_ends_in_time(capsys: pytest.CaptureFixture[str], monkeypatc
     assert main(["study", "invented", "--budget", "1ms"]) == 0
     assert "out of time: 1 row" in capsys.readouterr().out
     assert main(["study", "invented", "--budget", "10"]) == 2
-    assert "is no time" in capsys.readouterr().err
+    assert "is not a time" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("invented")
@@ -114,7 +114,7 @@ def test_all_studies_are_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[
     with monkeypatch.context() as full:
         full.setattr(output_files, "write", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
         assert main(["study", "all", "-o", str(tmp_path / "all.html")]) == 2
-    assert "goes on from what was measured" in capsys.readouterr().err
+    assert "the same command continues from there" in capsys.readouterr().err
     assert len(measured) == count + 4
     assert main(["study", "all", "-o", str(tmp_path / "all.html")]) == 0
     assert len(measured) == count + 4

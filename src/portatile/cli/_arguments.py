@@ -30,7 +30,7 @@ FILL     zeros (default), ones, index (0, 1, 2, ...), random, random(LOW,HIGH), 
 _FILLS = ("zeros", "ones", "index", "random", "random(LOW,HIGH)")
 _MAGIC = b"\x93NUMPY"  # the first bytes of a .npy file
 _DRAWN = 8  # bytes of a random number before it has its type
-_COPIES = 3  # of an array: here, on its way to the process that runs the kernel, and there
+_COPIES = 3  # copies of an array: here, on the way to the process that runs the kernel, and there
 _FRACTION = re.compile(r"(u|s)norm(8|16)?")
 _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 

@@ -119,7 +119,7 @@ def matmul(
 
 
 def _check_choice(rung: int | None, preset: str | None) -> None:
-    """Raise UsageError where more than one of algorithm, rung and preset is given."""
+    """Raise UsageError if more than one of algorithm, rung and preset is given."""
     source = click.get_current_context().get_parameter_source("algorithm")
     named = {"--algorithm": source is not click.core.ParameterSource.DEFAULT, "--rung": rung is not None, "--preset": preset is not None}
     if sum(named.values()) > 1:

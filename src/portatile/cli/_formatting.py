@@ -33,7 +33,7 @@ def brief(problem: Problem) -> str:
 
 
 def ceiling(trial: Trial, workload: Workload | None) -> str:
-    """The share of the ceiling that binds a valid trial: ``73 % memory``; empty where it is not known."""
+    """The share of the ceiling that binds a valid trial: ``73 % memory``; empty if it is not known."""
     binding = _binding(trial, workload)
     return "" if binding is None else str(binding)
 

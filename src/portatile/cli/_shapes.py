@@ -27,7 +27,7 @@ from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
 from portatile.workloads import precisions, speeds
 
-_SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # what means the same for many shapes as for one
+_SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # options with the same meaning for many shapes as for one
 _ELEMENTS = ("element_type", "element_precision")
 _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 _RULES = {"dispatcher": "the choice", "nearest": "nearest shape's", "default": "the default"}
@@ -235,7 +235,7 @@ def regrets_document(by_device: Mapping[str, Sequence[Regret]]) -> dict[str, obj
 
 
 def _warm(results: Sequence[tuner.TuningResult]) -> str:
-    """A sentence on the warm starts of all shapes that had some; empty where none had."""
+    """A sentence on the warm starts of all shapes that had some; empty if none had."""
     pairs = [(result, best) for result in results if (best := result.warm_best) is not None]
     if not pairs:
         return ""

@@ -41,7 +41,7 @@ def numbers(text: str, name: str) -> tuple[int, ...]:
     except ValueError:
         values = ()
     if not values or min(values) < 1:
-        raise UsageError(f"{name} {text!r} is no list of sizes; write for example 128,256")
+        raise UsageError(f"{name} {text!r} is not a list of sizes; write for example 128,256")
     return values
 
 

@@ -175,7 +175,7 @@ def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
 
 
 def ceiling_document(result: tuner.TuningResult, workload: Workload | None) -> dict[str, Any]:
-    """The ceiling that binds the winner and the share of it that it reaches; None where it is not known."""
+    """The ceiling that binds the winner and the share of it that it reaches; None if it is not known."""
     best = result.best
     work = None if workload is None else ceilings.work_of(workload, result.problem)
     binding = None if work is None else ceilings.binding(ceilings.load(result.device), work, best.comparable)

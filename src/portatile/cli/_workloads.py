@@ -71,7 +71,7 @@ class WorkloadGroup(Suggesting):
             return self.action(_problem(workload, chosen), **values)
 
         sizes = _problem_options(workload)
-        flags = {flag for parameter in sizes for flag in parameter.opts}  # of a study that is asked without a problem too: --dtype
+        flags = {flag for parameter in sizes for flag in parameter.opts}  # a study that also runs without a problem has its own --dtype
         own = [parameter for parameter in self.parameters if flags.isdisjoint(parameter.opts)]
         sized = WorkloadCommand(workload, params=[*sizes, *own], callback=run, help=_meaning(workload))
         return self.wrapped(workload, sized)

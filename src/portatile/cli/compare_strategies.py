@@ -72,7 +72,7 @@ def command(
 
 
 def _usable(recordings: list[Recording], files: tuple[Path, ...], workload: str | None) -> list[Recording]:
-    """The recordings of a workload that have a valid trial; names the others. Raises UsageError where none is left."""
+    """The recordings of a workload that have a valid trial; names the others. Raises UsageError if none is left."""
     there = ", ".join(map(str, files))
     if not recordings:
         raise UsageError(f"there are no trials in {there}")

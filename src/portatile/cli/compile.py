@@ -113,7 +113,7 @@ def _product(emit: str | None, output: Path | None, backend: BackEnd) -> Compile
         if product is None:
             raise UsageError(f"--emit {emit} does not go with --backend {backend.name}")
     if not product.readable and output is None:
-        raise UsageError(f"--emit {product.name} is no text: name a file with -o")
+        raise UsageError(f"--emit {product.name} is not text: name a file with -o")
     return product
 
 

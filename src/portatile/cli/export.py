@@ -74,7 +74,7 @@ def command(
     with ResultStore.reader(path) as store:
         trials = store.trials(Query(workload=workload)) if kind == "t4" else store.leaders(workload)
     if device is not None and kind == "kernels":
-        trials = [*trials, *shipped(workload)]  # what comes with the package counts where its device is asked for
+        trials = [*trials, *shipped(workload)]  # a selected device also exports its results that come with the package
     wanted_device = _chooser(device)
     selected = [trial for trial in trials if wanted_device(trial.device) and dtype in (None, trial.problem.dtype)]
     if options:

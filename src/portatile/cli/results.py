@@ -60,7 +60,9 @@ def command(
         return
     with ResultStore.reader(path) as store:
         if regret:
-            import_module("portatile.cli._shapes").show_regrets(store, workload, device, as_json)  # with the tuner, which others wait for
+            import_module("portatile.cli._shapes").show_regrets(
+                store, workload, device, as_json
+            )  # imports the tuner, which other options do not need
             return
         trials = store.leaders(workload) if best else store.trials(Query(workload=workload))
         where = store.path
@@ -78,7 +80,7 @@ def command(
 
 
 def _forget(path: Path | None, workload: str | None, device: str | None, shown: bool) -> None:
-    """Remove the trials of a workload, on a device or both; raises UsageError where neither is named."""
+    """Remove the trials of a workload, on a device or both; raises UsageError if neither is named."""
     if shown:
         raise UsageError("--forget removes trials and shows none: leave out --best, --regret and --json")
     if workload is None and device is None:

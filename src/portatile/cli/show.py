@@ -26,8 +26,8 @@ from portatile.store import known_results
 from portatile.workload import Workload
 
 _STAGES = ("parameters", "template", "preprocessed", "lowered", "assembly", "ptx", "instructions", "resources")
-_WIDTH = 120  # of lines of prose
-_KINDS = 4  # of a family of instructions that are named
+_WIDTH = 120  # width of lines of prose
+_KINDS = 4  # kinds that are named in a family of instructions
 
 
 @dataclass(frozen=True)

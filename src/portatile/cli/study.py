@@ -88,7 +88,7 @@ def run_all(budget: str | None, selectors: tuple[str, ...], output: Path, fresh:
     try:
         output_files.write(output, page.render(result.outcomes, result.skipped))
     except OSError as error:
-        raise UsageError(f"{output} cannot be written: {reason(error)}; the same command goes on from what was measured") from error
+        raise UsageError(f"{output} cannot be written: {reason(error)}; the same command continues from there") from error
     for outcome in result.outcomes:
         outcome.written()
     rows = [(o.study.name, str(len(o.rows)), f"{o.seconds:.0f} s", "" if o.ended == conduct.COMPLETE else o.ended) for o in result.outcomes]
@@ -102,7 +102,7 @@ def _seconds(budget: str | None) -> float | None:
     """The time that a user allows; raises UsageError for a number of trials."""
     seconds = None if budget is None else Budget.parse(budget).seconds
     if budget is not None and seconds is None:
-        raise UsageError(f"--budget {budget!r} is no time; write for example 30m")
+        raise UsageError(f"--budget {budget!r} is not a time; write for example 30m")
     return seconds
 
 

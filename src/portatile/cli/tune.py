@@ -135,7 +135,7 @@ def _foreign_starts(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
     """The configurations that other tuners suggest; prints how many there are."""
     starts = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     if starts:
-        _console.note(f"tried by turns: {_console.counted(len(starts), 'configuration')} near what imported results of other tuners say")
+        _console.note(f"also tried: {_console.counted(len(starts), 'configuration')} suggested by imported results of other tuners")
     return starts
 
 

@@ -19,7 +19,7 @@ _LONGEST = 48  # letters of a group's name
 
 @dataclass(frozen=True)
 class BarChart:
-    """A chart of ``values[group][series]``, None where there is no value. Values below 0 go to the left.
+    """A chart of ``values[group][series]``, None if there is no value. Values below 0 go to the left.
 
     ``text``: the caption. ``quantity`` and ``unit``: of the axis; the units ``s`` and ``%`` are written with each value. ``stacked``: the
     series of a group follow one another in one bar, with their sum at its end; values must not be negative then.

@@ -12,7 +12,7 @@ from portatile.figures import scales, svg
 from portatile.figures.quantities import written
 from portatile.figures.scales import Scale
 
-_WIDTH, _PLOT = 640.0, 270.0  # of the picture, and the height of the area between the axes
+_WIDTH, _PLOT = 640.0, 270.0  # the width of the picture, and the height of the area between the axes
 _LEFT, _RIGHT, _BOTTOM = 74.0, 18.0, 44.0  # margins
 _UP = 18.0  # height of the line with the y axis's name
 _MANY = 24  # points of a series beyond which its symbols would touch: it has none

@@ -25,7 +25,7 @@ def renderer() -> str:
 
 
 def write(document: str, path: Path) -> None:
-    """Write an SVG document to ``path`` as a .png of twice its size; raises UsageError where there is no program, or it fails."""
+    """Write an SVG document to ``path`` as a .png of twice its size; raises UsageError if there is no program, or it fails."""
     program = renderer()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "figure.svg")

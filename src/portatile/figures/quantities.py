@@ -33,7 +33,7 @@ def tick(seconds: float) -> str:
 
 def percent(share: float) -> str:
     """``24 %``; below ten with one decimal, but never ``-0.0 %``."""
-    figure = round(100 * share, 1) + 0.0  # of a negative zero too
+    figure = round(100 * share, 1) + 0.0  # turns a negative zero into zero
     return f"{figure:.0f}{NARROW}%" if abs(figure) >= 9.95 or figure == 0 else f"{figure:.1f}{NARROW}%"
 
 

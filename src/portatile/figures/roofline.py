@@ -16,7 +16,7 @@ from portatile.figures import svg
 from portatile.figures.quantities import digits
 from portatile.figures.scales import Scale
 
-_WIDTH, _PLOT = 500.0, 270.0  # of the picture, and the height of the area between the axes
+_WIDTH, _PLOT = 500.0, 270.0  # the width of the picture, and the height of the area between the axes
 _LEFT, _RIGHT, _BOTTOM = 50.0, 112.0, 40.0  # margins
 _UP = 14.0  # height of the line with the y axis's name
 _SLOPE = 24.0  # a slope spans at least this ratio of operations per byte, so that its label fits

@@ -10,7 +10,7 @@ from portatile.figures import svg
 from portatile.figures.quantities import NARROW, written
 from portatile.figures.scales import Scale
 
-_WIDTH, _RIGHT, _BOTTOM = 500.0, 18.0, 38.0  # of the picture, and margins
+_WIDTH, _RIGHT, _BOTTOM = 500.0, 18.0, 38.0  # the width of the picture, and its margins
 _DOT, _LANE, _LANES, _AIR = 9.0, 9.0, 12, 9.0  # width of a dot, height of a lane, most lanes in a row, margin of a row
 _ROOM = 1.12  # width of names beyond what is estimated: phones write them larger
 _MOST = 1.25  # a share beyond this is drawn at the edge

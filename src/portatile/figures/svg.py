@@ -130,10 +130,10 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
         parts.append(f'<text class="heading" x="{_MARGIN:.0f}" y="{top + 16:.0f}">{escape(figure.title)}</text>')
         place = f'x="{_MARGIN:.0f}" y="{top + _TITLE:.0f}" width="{wide:.0f}" height="{high:.0f}"'
         parts.append(str(made).replace("<svg ", f"<svg {place} ", 1))
-        words, top = _said(figure.text, width, top + _TITLE + high + 8)
+        words, top = _wrapped_lines(figure.text, width, top + _TITLE + high + 8)
         parts += words
         top += _MARGIN
-    words, top = _said(note, width, top)
+    words, top = _wrapped_lines(note, width, top)
     parts += words
     size = f'viewBox="0 0 {width + 2 * _MARGIN:.0f} {top:.0f}" width="{width + 2 * _MARGIN:.0f}" height="{top:.0f}"'
     titles = escape("; ".join(figure.title for figure in figures), quote=True)
@@ -141,7 +141,7 @@ def document(figures: Sequence[Figure], note: str = "") -> str:
     return f'{head}<style>{_standalone_style()}</style><rect class="ground" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
 
 
-def _said(words: str, width: float, top: float) -> tuple[list[str], float]:
+def _wrapped_lines(words: str, width: float, top: float) -> tuple[list[str], float]:
     """A text wrapped into lines of a document from ``top`` on, and the height at which it ends."""
     lines = textwrap.wrap(words, int(width / _SMALL))
     places = [top + 4 + _LINE * place for place in range(len(lines))]

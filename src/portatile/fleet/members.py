@@ -20,7 +20,7 @@ DEATHS = 1
 """Workers that a task may end before the next one that it ends quarantines it."""
 _OURS, _COMPILES, _BEGUN = "portatile", "compile", "portatile-begun"
 _CONNECT_SECONDS = 5.0
-_RETURN_SECONDS = 60.0  # for which a scheduler that is gone is waited for
+_RETURN_SECONDS = 60.0  # how long to wait for a scheduler that is gone
 _PAUSE = 0.5
 _ADDRESS = re.compile(r"([a-z]+://)?.+:\d+|inproc://.+")
 
@@ -64,7 +64,7 @@ class Fleet:
     """The workers of a scheduler, asked once each."""
 
     def __init__(self, address: str) -> None:
-        """Connect. Raises UsageError where there is no scheduler."""
+        """Connect. Raises UsageError if there is no scheduler."""
         self.address = address
         self._known: dict[str, DeviceInfo] = {}  # by tag
         self._workers: Mapping[str, Any] = {}  # as the scheduler last reported them
@@ -77,7 +77,7 @@ class Fleet:
             self.client.close(timeout=2)
 
     def reconnect(self) -> None:
-        """Wait for a scheduler that has gone, and connect again. Raises DeviceError where it does not come back."""
+        """Wait for a scheduler that has gone, and connect again. Raises DeviceError if it does not come back."""
         self.close()
         until = time.monotonic() + _RETURN_SECONDS
         while True:
@@ -96,7 +96,7 @@ class Fleet:
         return bool(self.client.status == "running")
 
     def members(self) -> Mapping[str, FleetMember]:
-        """Our workers by address, the last known ones while the scheduler is gone. Raises UsageError where some run another portatile."""
+        """Our workers by address, the last known ones while the scheduler is gone. Raises UsageError if some run another portatile."""
         members, different = {}, set()
         for address, worker in self._present().items():
             if (advertised := _advertised(worker)) is None:
@@ -196,7 +196,7 @@ def _named(info: DeviceInfo, selector: str) -> bool:
 
 
 def _connect(address: str) -> Any:
-    """A client of the scheduler; raises UsageError where no scheduler answers, or the address is malformed."""
+    """A client of the scheduler; raises UsageError if no scheduler answers, or the address is malformed."""
     distributed = require()
     check(address)
     try:
@@ -207,9 +207,9 @@ def _connect(address: str) -> Any:
 
 
 def check(address: str) -> None:
-    """Raise UsageError for what is no address of a scheduler."""
+    """Raise UsageError if this is not the address of a scheduler."""
     if not _ADDRESS.fullmatch(address):
-        raise UsageError(f"{address!r} is no address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")
+        raise UsageError(f"{address!r} is not an address: write tcp://HOST:PORT, as `portatile fleet scheduler` prints it, or local")
 
 
 def _quarantine(client: Any) -> None:

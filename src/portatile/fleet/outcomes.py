@@ -39,9 +39,9 @@ class FleetOutcomes(Outcomes):
         return self.progress(last, time.monotonic() - self.started, left, None if most is None else most - len(self.trials))
 
     def result(self, default: Config, stopped: Stopped, decision: Decision | None) -> TuningResult:
-        """The trials so far, the default's first, after the final comparison's ``decision``, None where the search was interrupted.
+        """The trials so far, the default's first, after the final comparison's ``decision``, None if the search was interrupted.
 
-        Raises NoValidVariantError where all trials failed.
+        Raises NoValidVariantError if all trials failed.
         """
         trials = self.default_first(default)
         best = min((trial for trial in trials if trial.status == "ok"), key=lambda trial: (not trial.fully_checked, trial.rank))

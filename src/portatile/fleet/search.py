@@ -36,9 +36,9 @@ from portatile.tuning.search.stored_trials import replaces_evaluation
 from portatile.user_warnings import warn
 
 _WAIT = 0.2  # seconds between two looks at the fleet
-_RESULT_SECONDS = 3.0  # to wait for the result of a finished task: its worker may have gone with the result
+_RESULT_SECONDS = 3.0  # how long to wait for the result of a finished task, whose worker may be gone
 _GONE = 60.0  # seconds for which workers may all be gone
-_ATTEMPTS = 3  # at a trial that fails for a reason other than its configuration
+_ATTEMPTS = 3  # attempts at a trial that fails for another reason than its configuration
 _AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later choice knows more results
 
 
@@ -130,7 +130,7 @@ class _Search:
             self.fleet.client.run(session.close, workers=list(self.fleet.with_device(self.info)), on_error="ignore")
 
     def result(self, stopped: Stopped) -> TuningResult:
-        """The trials so far; raises NoValidVariantError where all failed."""
+        """The trials so far; raises NoValidVariantError if all failed."""
         return self.found.result(self.default, stopped, self.decision)
 
     def _stored(self) -> dict[tuple[str, str], Trial]:
@@ -158,7 +158,7 @@ class _Search:
     def _meet_workers(self) -> None:
         """Have each new worker evaluate the default, whenever it joins.
 
-        Raises DeviceError where there has been none for a while.
+        Raises DeviceError if there has been none for a while.
         """
         present = self.fleet.with_device(self.info)
         now = time.monotonic()
@@ -272,7 +272,7 @@ class _Search:
             if not task.worker:
                 self._submit(key, task.config, attempts=task.attempts)
             return
-        except Exception as error:  # what a worker raised
+        except Exception as error:  # an exception of the worker
             message = members.described(error)
             if task.worker:
                 self.apart.add(task.worker)
@@ -292,7 +292,7 @@ class _Search:
     def _killed(self, key: str, task: _Task, ended: str) -> None:
         """Handle a task whose workers ended: it is quarantined if it ended them, and retried if it only waited there.
 
-        ``ended``: the name of Dask's task, which may be that of the compilation before it. Raises DeviceError where the default is why.
+        ``ended``: the name of Dask's task, which may be that of the compilation before it. Raises DeviceError if the default is why.
         """
         deaths = self.fleet.ended_by(members.key_of(to_json(task.config)))
         if task.worker:
@@ -306,7 +306,7 @@ class _Search:
             self._take(self._failed(task, "crash", f"workers ended {task.attempts} times while it was there; it is quarantined"))
 
     def _give_up(self, error: Exception) -> None:
-        """Raise DeviceError where no worker can evaluate even the default."""
+        """Raise DeviceError if no worker can evaluate even the default."""
         present = self.fleet.with_device(self.info)
         if canonical(self.default) not in self.found.trials and present and all(address in self.apart for address in present):
             raise DeviceError(f"no worker can use {self.info.name}: {members.described(error)}") from error

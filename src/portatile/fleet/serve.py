@@ -91,7 +91,7 @@ def run_scheduler(host: str, port: int, say: Callable[[str], None]) -> None:
 def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: Callable[[str], None]) -> None:
     """Run this machine's workers until Ctrl-C. A scheduler that is not there, or goes, is waited for.
 
-    Raises UsageError for what is no address, and for one piece of hardware that is named twice.
+    Raises UsageError for a malformed address, and for hardware that is named twice.
     """
     require()
     members.check(address)

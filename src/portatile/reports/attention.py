@@ -14,7 +14,7 @@ _NOISY = 0.1  # half the distance between the quartiles, as a share of the media
 _LATE, _ENOUGH = 0.85, 12  # a best found after this share of the trials, in a search of so many
 _POOR, _SHORT = 0.3, 20e-6  # a share of the ceiling that is little, in a run that is no mere launch
 _FAILING = 0.5
-_BEYOND = 1.15  # of an arithmetic ceiling, which no cache can lift
+_BEYOND = 1.15  # a suspicious share of an arithmetic ceiling, which no cache can raise
 
 
 @dataclass(frozen=True)

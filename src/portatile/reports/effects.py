@@ -35,7 +35,7 @@ class ValueEffect:
 
 @dataclass(frozen=True)
 class Effect:
-    """One parameter. ``share`` of the variance of log(time) that it explains alone; None where there are too few trials to say."""
+    """One parameter. ``share`` of the variance of log(time) that it explains alone; None if there are too few trials to say."""
 
     name: str
     share: float | None

@@ -47,7 +47,7 @@ class Failure:
 class Group:
     """The trials, oldest first, of one problem on one device with one driver, all with warm caches or all with cold ones.
 
-    ``workload`` is None where this installation does not have it: operations and traffic are then those that its search kept, if it did.
+    ``workload`` is None if this installation does not have it: operations and traffic are then those that its search kept, if it did.
     """
 
     problem: Problem
@@ -109,7 +109,7 @@ class Group:
 
     @cached_property
     def flops(self) -> float:
-        """Floating-point operations of one run; 0 where there are none or they are unknown."""
+        """Floating-point operations of one run; 0 if there are none or they are unknown."""
         return self.workload.flops(self.problem) if self.workload is not None else self._stored(FLOPS)
 
     @cached_property
@@ -122,12 +122,12 @@ class Group:
         return next((trial.conditions[quantity] for trial in reversed(self.trials) if quantity in trial.conditions), 0.0)
 
     def speed(self, trial: Trial) -> str:
-        """The speed as text; empty where neither operations nor traffic are known."""
+        """The speed as text; empty if neither operations nor traffic are known."""
         speed = self._speed(trial)
         return "" if speed is None else f"{quantities.digits(speed[0])}{quantities.NBSP}{speed[1]}"
 
     def rate(self, trial: Trial) -> float:
-        """The speed as a number, for sorting; 0 where it is not known."""
+        """The speed as a number, for sorting; 0 if it is not known."""
         speed = self._speed(trial)
         return 0.0 if speed is None else speed[0] * 1e9
 
@@ -137,7 +137,7 @@ class Group:
         return self.workload.speed(self.problem, trial.comparable) if self.flops or self.traffic else None
 
     def speedup(self, trial: Trial) -> float | None:
-        """The default's time over the best; None where the default was not measured or failed."""
+        """The default's time over the best; None if the default was not measured or failed."""
         return self.default.comparable / trial.comparable if self.default is not None and math.isfinite(self.default.median) else None
 
     def share(self, trial: Trial) -> tuple[str, float] | None:

@@ -118,7 +118,7 @@ def _facts(group: Group, reported: Mapping[str, float] | None) -> list[tuple[str
 def sensors(device: DeviceInfo) -> Mapping[str, float]:
     """The device's present clocks, temperature and power through NVIDIA's library; for a processor the mean clock of its cores.
 
-    Empty where the system does not report them.
+    Empty if the system does not report them.
     """
     if device.kind != "cpu":
         opened = Sensors.of(device)

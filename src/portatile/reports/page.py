@@ -126,7 +126,8 @@ def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
         ],
         "concerns": concerns,
         "contents": [
-            (name, _told_apart(list(listed))) for name, listed in groupby(written, lambda section: section["group"].problem.workload)
+            (name, _with_distinct_names(list(listed)))
+            for name, listed in groupby(written, lambda section: section["group"].problem.workload)
         ],
         "sections": written,
         "devices": [_facts(anchors[key], device) for key, device in devices.items()],
@@ -134,7 +135,7 @@ def _body(groups: Sequence[Group], known: kernels.Known) -> dict[str, object]:
     }
 
 
-def _told_apart(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_distinct_names(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sections for the contents; texts of a user's own kernel that have one name get the beginning of their versions."""
     names = Counter((section["short"], section["nickname"]) for section in listed)
     for section in listed:

@@ -17,7 +17,7 @@ from portatile.reports.groups import Group, shared, varying
 from portatile.trials import Trial
 from portatile.tuning.final import ranking
 
-_ROWS = 10  # of the table of the best configurations
+_ROWS = 10  # rows of the table of the best configurations
 _TEXTS = 5  # configurations whose kernel text is shown
 _STRIPS = 6  # parameters whose distribution is shown at once; the others are folded
 _DRAWN = 0.005  # the least share of the variance that is drawn

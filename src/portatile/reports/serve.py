@@ -27,7 +27,7 @@ class LivePage:
     """Serves what ``LiveView`` shows. A context manager; ``address`` is where."""
 
     def __init__(self, live: LiveView, port: int = 0) -> None:
-        """Listen on ``port``, or a free one. Raises OSError where it is taken."""
+        """Listen on ``port``, or a free one. Raises OSError if it is taken."""
         self._live, self._lock, self._last_seen = live, threading.Lock(), ""
         self._token = secrets.token_urlsafe(24)
         self._server = ThreadingHTTPServer((_HOST, port), _handler(self))
@@ -46,7 +46,7 @@ class LivePage:
     def wait(self, patience: float | None = None, tick: float = 0.5) -> bool:
         """Wait until the searches that run, or begin within ``patience`` seconds, have ended and an open page has seen it.
 
-        False where none began. None: for as long as it takes.
+        False if none began. None: for as long as it takes.
         """
         began = time.monotonic()
         while not (view := self.view()).live.ended:

@@ -14,7 +14,7 @@ from portatile.figures.lines import ChartAxis, LineChart, Series
 from portatile.figures.svg import Figure
 
 Losses = Mapping[str, Sequence[float | None]]
-"""Of each configuration, time over the device's best on each of the devices; None where it does not run."""
+"""Of each configuration, time over the device's best on each of the devices; None if it does not run."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def stages(losses: Sequence[float | None]) -> list[Stage]:
 
 
 def measure(losses: Sequence[float | None]) -> float:
-    """Pennycook's measure: the harmonic mean of efficiencies, 0 where a device cannot run it, or where there is none."""
+    """Pennycook's measure: the harmonic mean of efficiencies, 0 if a device cannot run it, or if there are no devices."""
     return stages(losses)[-1].measure if losses else 0.0
 
 

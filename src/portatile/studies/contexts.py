@@ -32,10 +32,10 @@ from portatile.trials import now
 
 ONE_EACH, SHARED = "one each", "one for all"
 IN_ORDER, TWO, OUT_OF_ORDER = "one in order", "two in order", "one out of order"
-_QUEUES = {IN_ORDER: "one queue in order", TWO: "two queues in order", OUT_OF_ORDER: "one queue out of order"}
+_QUEUES = {IN_ORDER: "one in-order queue", TWO: "two in-order queues", OUT_OF_ORDER: "one out-of-order queue"}
 PAGEABLE, PINNED = "pageable", "pinned"
 
-_LENGTH = 1024  # of a row; a power of two, as the kernel's mask needs
+_LENGTH = 1024  # elements of a row; a power of two for the kernel's mask
 _TAPS = 16
 _CHECKED = 16  # rows of a chunk that are compared with NumPy
 _FILTER = Source(
@@ -57,11 +57,11 @@ __kernel void filter(__global const float *restrict in, __global float *restrict
 
 @dataclass(frozen=True)
 class ContextsRow:
-    """One way to use the devices of a platform. Seconds are None where it did not run: ``status`` says why.
+    """One way to use the devices of a platform. If it did not run, seconds are None and ``status`` says why.
 
     ``create``: contexts and queues; ``from_source`` and ``from_binary``: the program on every device; ``run``: all chunks from host memory
-    and back, the fastest; ``release``: of everything. ``relative`` is the time of a run over that with a context each, one queue in order
-    and pageable memory.
+    and back, the fastest; ``release``: of everything. ``relative``: the time of a run over that with one context per device, one in-order
+    queue and pageable memory.
     """
 
     devices: str
@@ -86,7 +86,7 @@ class ContextsRow:
 
 @dataclass(frozen=True)
 class ContextsOptions:
-    """How much is filtered, in how many chunks, how often."""
+    """The size of the matrix, the number of chunks, and the number of runs."""
 
     mebibytes: int = option(16, Option("Size of the matrix in MiB.", least=1))
     chunks: int = option(8, Option("Number of chunks that pass through the devices.", least=1))
@@ -208,7 +208,7 @@ def _prepared(
     workers = [_Member(device, *queue, kernel) for device, queue, kernel in zip(devices, queues, filters, strict=True)]
     chunks, given, result = _chunks(row, workers, stack)
     means, places = given.mean(axis=-1, dtype=np.float64), _checked(given.shape[1])
-    expected = _passed(_passed(given[:, places]))
+    expected = _filtered_by_numpy(_filtered_by_numpy(given[:, places]))
 
     def once() -> float:
         result[...] = 0
@@ -289,14 +289,14 @@ def _checked(rows: int) -> list[int]:
     return sorted({row * (rows - 1) // max(_CHECKED - 1, 1) for row in range(_CHECKED)})
 
 
-def _passed(array: NDArray[Any]) -> NDArray[Any]:
+def _filtered_by_numpy(array: NDArray[Any]) -> NDArray[Any]:
     """A pass of the filter by NumPy, periodic along the rows."""
     total = sum((tap + 1.0) * np.roll(array, -tap, axis=-1) for tap in range(_TAPS))
     return np.asarray(total / (_TAPS * (_TAPS + 1) / 2), np.float32)
 
 
 def finish(rows: Sequence[ContextsRow]) -> list[ContextsRow]:
-    """Times over those with a context each, one queue in order, pageable memory."""
+    """Times relative to one context per device, one in-order queue and pageable memory."""
     plain = {row.devices: row.run for row in rows if (row.contexts, row.queues, row.memory) == (ONE_EACH, IN_ORDER, PAGEABLE) and row.run}
     return [replace(row, relative=row.run / plain[row.devices]) if row.run and row.devices in plain else row for row in rows]
 
@@ -335,8 +335,8 @@ def answer(rows: Sequence[ContextsRow]) -> str:
     parts = []
     for devices in dict.fromkeys(row.devices for row in rows if row.run):
         best = min((row for row in rows if row.devices == devices and row.run), key=lambda row: row.run or 0.0)
-        contexts = "a context each" if best.contexts == ONE_EACH else "one context for all"
-        queues = f"{_QUEUES[best.queues]} a device"
+        contexts = "one context per device" if best.contexts == ONE_EACH else "one context for all"
+        queues = f"{_QUEUES[best.queues]} per device"
         gain = f": {1 / best.relative:.3g} times as fast as the simplest way" if best.relative and best.relative < 0.995 else ""
         parts.append(f"on {devices} with {contexts}, {queues}, {best.memory} memory{gain}")
     return f"Fastest {'; '.join(parts)}" if parts else ""

@@ -4,7 +4,7 @@ The figures, of the median over repetitions where nothing else is said:
 
 - ``curve``: the share of the optimum that the best configuration so far reaches (1 = the fastest recorded), with the 10th and 90th
 percentile. Failures, and the time before the first valid trial, count as 0.
-- ``to_95``, ``to_98``: evaluations until that share is 0.95 and 0.98; None where half of the repetitions do not get there.
+- ``to_95``, ``to_98``: evaluations until that share is 0.95 and 0.98; None if half of the repetitions do not get there.
 - ``score``: P, the mean over the budget's evaluations m of (R(m) - y(m)) / (R(m) - optimum), mean over repetitions. y is the best time so
   far, at most the median of all valid times; R is the exact expectation of y for draws without repetition from all
   configurations, failing ones included. 0 is as good as chance, 1 the optimum at once.
@@ -91,7 +91,7 @@ class _Run:
 
 
 def compare(request: StrategiesRequest, done: Callable[[], None] | None = None) -> Comparison:
-    """Replay every strategy; ``done`` is called after each repetition. Raises ArgumentError where nothing recorded is valid."""
+    """Replay every strategy; ``done`` is called after each repetition. Raises ArgumentError if nothing recorded is valid."""
     space = Landscape.of(request.recording)
     for name in request.strategies:
         strategies.get(name)  # a wrong name is a mistake before anything has run
@@ -122,7 +122,7 @@ def compare(request: StrategiesRequest, done: Callable[[], None] | None = None) 
 
 
 def to_share(request: StrategiesRequest, share: float) -> list[int | None]:
-    """The evaluations that each repetition of the first strategy takes to that share of the optimum; None where it does not reach it."""
+    """The evaluations that each repetition of the first strategy takes to that share of the optimum; None if it does not reach it."""
     space = Landscape.of(request.recording)
     budget = request.budget or Budget(evaluations=space.budget())
     limit = min(budget.evaluations or space.size, space.size)
@@ -211,7 +211,7 @@ def _curve(name: str, runs: Sequence[_Run], places: Vector, space: Landscape, by
     score = None
     if not by_time:
         chance = space.chance(len(places))
-        able = chance > space.optimum  # where chance has found the optimum for certain nothing can be gained
+        able = chance > space.optimum  # nothing can be gained once random search has certainly found the optimum
         gained = (chance - np.minimum(reached, space.median))[:, able] / (chance - space.optimum)[able]
         score = float(gained.mean()) if able.any() else None
     thinking = float(np.median([run.thinking for run in runs]))
@@ -235,7 +235,7 @@ def _first(shares: Vector, goal: float) -> float:
 
 
 def _middle(counts: Sequence[float]) -> float | None:
-    """The median; None where it is infinite."""
+    """The median; None if it is infinite."""
     ordered = sorted(counts)
     middle = ordered[len(ordered) // 2] if len(ordered) % 2 else (ordered[len(ordered) // 2 - 1] + ordered[len(ordered) // 2]) / 2
     return middle if math.isfinite(middle) else None

@@ -31,9 +31,9 @@ _WHOLE = "all"
 
 @dataclass(frozen=True)
 class CountersRow:
-    """One counter of one launch of a run, or of the whole run where ``kernel`` is ``all``; ``per_flop`` where it is no share.
+    """One counter of one launch of a run, or of the whole run if ``kernel`` is ``all``; ``per_flop`` for counters that are not shares.
 
-    Without a ``value`` ``status`` says why there is none.
+    If there is no ``value``, ``status`` says why.
     """
 
     device: str
@@ -55,7 +55,7 @@ class CountersRow:
 
 @dataclass(frozen=True)
 class CountersOptions:
-    """Of which configuration."""
+    """Changes of the configuration that runs."""
 
     config: tuple[str, ...] = option(
         (), Option("Change one parameter of the configuration; repeat. Default: the configuration that would run.", metavar="NAME=VALUE")

@@ -38,9 +38,9 @@ _SCATTER = 1.2  # a median this many times the fastest run is reported: somethin
 
 @dataclass(frozen=True)
 class EfficiencyRow:
-    """One product by portatile or, on the ``host``, by NumPy. Figures are None where they are unknown or it did not run: see ``status``.
+    """One product by portatile or, on the ``host``, by NumPy. Unknown figures are None; if it did not run, ``status`` says why.
 
-    ``seconds`` is the median run, of which the rates are; ``fastest`` is the fastest, which other programs disturb least.
+    ``seconds`` is the median run, from which the rates follow; ``fastest`` is the run that other programs disturb least.
     ``peak`` is Gflop/s of multiply-adds as measured on the device. ``watts`` come from ``power_from``; ``per_price`` is Gflop/s for
     one unit of ``currency``, at a price of ``price_date`` from ``price_source``.
     """
@@ -189,7 +189,7 @@ def _by_numpy(problem: Problem, row: EfficiencyRow, processor: Device | None, ru
 
 
 def peak(device: Device, dtype: str, say: Callable[[str], None] = lambda text: None, reached: float = 0.0) -> float | None:
-    """flop/s of multiply-adds for products, as kept, else as measured now and kept; None where that fails; ``say`` is given the reason.
+    """flop/s of multiply-adds for products, as kept, else as measured now and kept; None if that fails; ``say`` is given the reason.
 
     What was measured only briefly, or is less than the rate ``reached``, is measured again: other programs disturbed it.
     """

@@ -67,10 +67,11 @@ BOUNDARIES: dict[str, tuple[Boundary, ...]] = {
 
 @dataclass(frozen=True)
 class FilterRow:
-    """One filter on one device. ``axis`` and ``volume`` are seconds of a pass and of three; None where they did not run: see ``status``.
+    """One filter on one device. ``axis`` and ``volume`` are seconds of one pass and of three; if they did not run, they are None and
+    ``status`` says why.
 
-    ``gflops`` are the pass's, of the filter's own sums; ``over_core`` is how many times as fast as one core it is. ``volume`` is by the
-    host's clock on arrays of the device. ``of_ceiling``: the pass's share of what binds it. ``error`` in units of its bound.
+    ``gflops``: of one pass, counting the filter's own sums; ``over_core``: its speed-up over one core. ``volume`` is measured by the
+    host's clock on arrays of the device. ``of_ceiling``: the share of its ceiling that the pass reaches. ``error`` in units of its bound.
     """
 
     device: str
@@ -226,7 +227,7 @@ def _place(row: FilterRow) -> tuple[str, str]:
 
 
 def _bars(title: str, text: str, axis: tuple[str, str], values: Mapping[tuple[str, str], float | None]) -> Figure | None:
-    """Bars of what is known, a group for each filter and boundary; None where that is nothing but one core."""
+    """Bars of what is known, a group for each filter and boundary; None if that is nothing but one core."""
     known = {place: value for place, value in values.items() if value is not None}
     if {device for _, device in known} <= {ONE_CORE}:
         return None

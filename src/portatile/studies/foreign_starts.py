@@ -32,11 +32,11 @@ _LOOKED_AT = 200  # the fastest of what a device knows
 
 @dataclass(frozen=True)
 class StartsRow:
-    """A search after ``place`` trials, ``WITHOUT`` or ``WITH`` what others know.
+    """A search after ``place`` trials, ``WITHOUT`` or ``WITH`` suggestions.
 
-    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best when the suggestions, ``starts`` of
-    them, were tried, or after as many trials. ``to_95``, ``to_98``: trials until that share; None where half of the repetitions do not get
-    there. ``saved``: what ``WITH`` spares of ``to_95``.
+    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: the share when all ``starts`` suggestions were
+    tried, or after as many trials. ``to_95``, ``to_98``: trials until that share; None if half of the repetitions do not reach it.
+    ``saved``: by how much ``WITH`` shortens ``to_95``.
     """
 
     recording: str
@@ -56,7 +56,7 @@ class StartsRow:
 
 @dataclass(frozen=True)
 class StartsOptions:
-    """What is searched, and what is known before."""
+    """The recordings to search, and the results from which suggestions come."""
 
     files: tuple[Path, ...] = option((), Option("Recorded trials to search: T4, a cache of Kernel Tuner, a result store.", argument=True))
     known: tuple[Path, ...] = option((), "Results of others for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
@@ -90,13 +90,14 @@ def measure(run: Run) -> Iterator[StartsRow]:
 
 
 def starts_of(recording: Recording, paths: Sequence[Path], count: int) -> tuple[Config, ...]:
-    """The recorded configurations nearest to what is fast in all these files, and differ much; none where they know other parameters."""
+    """The recorded configurations nearest to those that are fast in all these files, and different from one another; none if the files
+    have other parameters."""
     names, table = set(recording.trials[0].config), recording.table()
     space, configs = recording.space(), dict[str, Config]()
     default = recording.default() or recording.trials[0].config
     groups = [group for path in paths for group in _groups(recording, path, names)]
     ordered: list[Config] = []
-    for same in (True, False):  # in another text of the kernel, with other parameters, their values mean less
+    for same in (True, False):  # results of another kernel text, with other parameters, mean less
         ordered += foreign_starts.agreed([known for text, known in groups if (text == names) is same])
     for whole in ordered[:_LOOKED_AT]:
         config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)

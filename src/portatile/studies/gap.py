@@ -41,13 +41,13 @@ from portatile.trials import now
 from portatile.workloads.speeds import described
 
 _LENGTH = MeasurementLength(samples=4, seconds=0.06, most=0.3, enough=1)
-_ON_CPUS = MeasurementLength(samples=8, seconds=0.2, most=5.0)  # where other programs disturb, the fastest of more
+_ON_CPUS = MeasurementLength(samples=8, seconds=0.2, most=5.0)  # more samples, because other programs disturb
 _AHEAD = 8  # builds that are compiled at once
 
 
 @dataclass(frozen=True)
 class GapOptions:
-    """What is compared, and from which configuration."""
+    """The sides to compare, the configuration, and the set of builds."""
 
     between: tuple[str, ...] = option(
         (),
@@ -65,16 +65,16 @@ class GapOptions:
 
 
 def measure(run: Run) -> Iterator[GapRow]:
-    """Every combination of optimisations on every side; what is compared directly comes first, timed by turns."""
+    """Every combination of optimisations on every side; builds that are compared directly come first, timed in turns."""
     problem, asked = run.problem, run.options
     assert problem is not None
     sides = chosen(run.devices, problem, asked)
-    blanks = [_blanks(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
+    blanks = [_unmeasured_rows(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
     run.expect(sum(map(len, blanks)))
     wanted = [(place, row) for place, row in _by_turns(blanks) if not run.known(row)]
     directly = [(place, row) for place, row in wanted if asked.between and (row.set is None or row.set == frozenset(sides[place].names))]
     with ExitStack() as stack:
-        bench = _Bench(run, sides, stack)
+        bench = _Builds(run, sides, stack)
         if directly:
             _compile([(sides[place], row) for place, row in directly], run.seconds_left)
             started = time.monotonic()
@@ -86,7 +86,7 @@ def measure(run: Run) -> Iterator[GapRow]:
 
 
 @dataclass
-class _Bench:
+class _Builds:
     """The state that the builds of a study share: the sides' operands, kept in ``stack``, and how long builds took."""
 
     run: Run
@@ -105,7 +105,7 @@ class _Bench:
         return RowBuild(row, self.prepared[side.label], side, other, _length(side, self.run))
 
     def measured(self, wanted: Sequence[tuple[int, GapRow]]) -> Iterator[GapRow]:
-        """One row after another. The row of a build that would take longer than is left has a status that says so."""
+        """The measured rows, one after another. A build that would take longer than the remaining time has a status that says so."""
         run, ahead = self.run, 0  # the rows before ``ahead`` were compiled ahead, those of processors apart
         for number, (place, row) in enumerate(wanted):
             if not run.fits(expected := self.durations.expected(row)):
@@ -114,10 +114,10 @@ class _Bench:
             build = self.build(place, row)
             if number >= ahead:
                 several = [(self.sides[of], later) for of, later in wanted[number : number + _AHEAD]]
-                _compile([(one, later) for one, later in several if _together(one)], run.seconds_left)
+                _compile([(one, later) for one, later in several if _compiles_ahead(one)], run.seconds_left)
                 ahead = number + _AHEAD
             started = time.monotonic()
-            if not _together(build.side):
+            if not _compiles_ahead(build.side):
                 _compile([(build.side, row)], run.seconds_left)
             again = time.monotonic() - started if build.side.device.target.defers else 0.0  # its driver compiles once more, as it launches
             if not run.fits(again):
@@ -129,18 +129,18 @@ class _Bench:
 
 
 def _by_turns(blanks: Sequence[Sequence[GapRow]]) -> Iterator[tuple[int, GapRow]]:
-    """The rows with the number of their side, each side's by turns: clocks drift, and who ends the study early has both."""
+    """The rows with the number of their side, alternating between the sides, because clocks drift and a study may be ended early."""
     for turn in itertools.zip_longest(*blanks):
         yield from ((place, row) for place, row in enumerate(turn) if row is not None)
 
 
 def _sets(side: Side, asked: GapOptions) -> list[frozenset[str]]:
-    """The combinations of optimisations that are measured; of two sides the fast ones first, which tell most of a difference."""
+    """The combinations of optimisations to measure; for two sides the fast ones first, because they explain most of a difference."""
     sets = attribution.few(side.names) if asked.quick else attribution.subsets(side.names)
     return sorted(sets, key=len, reverse=True) if asked.between else sets
 
 
-def _together(side: Side) -> bool:
+def _compiles_ahead(side: Side) -> bool:
     """Whether several builds are compiled at once, ahead of their timing; on CPUs that would disturb the timing."""
     return side.device.info.kind != "cpu"
 
@@ -195,7 +195,7 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
     return Side(label, device, config, plan)
 
 
-def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
+def _unmeasured_rows(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
     """The rows of a side before they are measured."""
     info = side.device.info
     sets = [spelled_set(one, side.names) for one in _sets(side, asked)]
@@ -221,7 +221,7 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
 
 
 def _taken_over(side: Side, others: Sequence[Side]) -> list[str]:
-    """What the side can take over of the other one: its launches where calls chose other configurations there, and its code."""
+    """What a side can take over from the other one: its launches, if calls chose other configurations there, and its code."""
     takes = next((other for other in others if side.takes(other)), None)
     if takes is None:
         return []
@@ -229,7 +229,7 @@ def _taken_over(side: Side, others: Sequence[Side]) -> list[str]:
 
 
 def _length(side: Side, run: Run) -> MeasurementLength:
-    """The length of a measurement, with few samples where runs are so long that the study's time would end before."""
+    """The length of a measurement, with few samples if runs are long compared with the remaining time."""
     length = _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
     return length if run.seconds_left is None else replace(length, most=min(length.most, run.seconds_left))
 

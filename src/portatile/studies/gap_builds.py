@@ -1,4 +1,4 @@
-"""The builds of ``study gap``: each is loaded and checked before it is timed; those that are compared directly are timed by turns."""
+"""The builds of ``study gap``: each is loaded and checked before it is timed; builds that are compared directly are timed in turns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from portatile.studies.gap_rows import EMPTY_LAUNCH, OTHERS_PLAN, RELAXED_TOO, S
 from portatile.trials import now
 
 _NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(const int nothing) {}\n")
-_TURNS = 3  # of the builds that are compared directly: clocks drift
+_TURNS = 3  # turns of builds that are compared directly, because clocks drift
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Side:
         return tuple(one.name for one in optimisations.offered(self.plan, self.device.info))
 
     def takes(self, other: Side) -> bool:
-        """Whether its driver may load what the other's compiler makes: two back ends of NVIDIA's, of which this one takes PTX as it is."""
+        """Whether its driver can load the other side's code: between two back ends of NVIDIA's, if this one accepts PTX."""
         info, other_info = self.device.info, other.device.info
         return info.nvidia and other_info.nvidia and info.can.addresses and not other_info.can.addresses
 
@@ -54,7 +54,7 @@ class RowBuild:
 
 
 def measured(build: RowBuild) -> GapRow:
-    """The row with its time and code; what fails is a row that says why."""
+    """The row with its time and code, or with the reason of a failure."""
     return by_turns([build], 1)[0]
 
 
@@ -133,7 +133,7 @@ def _empty(count: int) -> Plan:
 
 
 def _with_code(row: GapRow, made: Code) -> GapRow:
-    """The row with what its build is made of; unchanged where the compiler does not show it."""
+    """The row with the counts of its build's code; unchanged if the compiler does not show the code."""
     row = replace(row, registers=made.registers, spills=made.spills, code=made.text)
     if not made.total:
         return row
@@ -142,7 +142,7 @@ def _with_code(row: GapRow, made: Code) -> GapRow:
 
 
 def _timed(row: GapRow, samples: Sequence[float]) -> GapRow:
-    """The row with its time: of the fastest sample, and how far the median is above it."""
+    """The row with its time (the fastest sample) and its scatter (how far the median is above it)."""
     scatter = median(samples) / min(samples) - 1
     return replace(row, seconds=min(samples), scatter=scatter, samples=len(samples), time=now())
 

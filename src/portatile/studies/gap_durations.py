@@ -1,4 +1,4 @@
-"""The seconds that builds of ``study gap`` take, so that one which would exceed the study's time is not begun."""
+"""The durations of the builds of ``study gap``, so that no build is begun that would exceed the study's time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Durations:
             self._known.setdefault(row.side, {})[row.set] = seconds
 
     def expected(self, row: GapRow) -> float:
-        """The time of the longest known build of its side that differs in one optimisation, or has more of them; 0 where none is known."""
+        """The time of the longest known build of its side that differs in one optimisation, or has more of them; 0 if none is known."""
         wanted, known = row.set, self._known.get(row.side, {})
         if wanted is None:
             return 0.0

@@ -26,8 +26,8 @@ from portatile.studies.gap_rows import (
     times_of,
 )
 
-_FAMILIES = 9  # that are drawn
-_CHANGES = 4  # of a step that are listed
+_FAMILIES = 9  # families of instructions that are drawn
+_CHANGES = 4  # changes that are listed for a step
 _DIFFERENCES = (
     (BY_CODE, "Who makes the difference"),
     (LEVELLED, "What is taken from both until they are equal"),
@@ -40,7 +40,8 @@ _WORTH = 0.005  # the least share that is mentioned
 
 
 def figures(rows: Sequence[GapRow]) -> list[Figure]:
-    """What makes the difference of two sides; of each the time after each step, each optimisation's share, and its instructions."""
+    """What explains the difference between two sides; for each side the time after each step, the shares of the optimisations, and the
+    instructions."""
     made: list[Figure] = []
     for order, title in _DIFFERENCES:
         compared = [row for row in rows if row.order == order]
@@ -106,7 +107,7 @@ def families(row: GapRow) -> Mapping[str, int]:
 
 
 def notes(rows: Sequence[GapRow]) -> list[str]:
-    """How fast each side is, what each step of the document's order changed in the code, and what explains the difference."""
+    """How fast each side is, what each step in the order of the paper changed in the code, and what explains the difference."""
     lines: list[str] = []
     built = [row for row in rows if not row.order]
     for side in dict.fromkeys(row.side for row in built):
@@ -125,7 +126,7 @@ def notes(rows: Sequence[GapRow]) -> list[str]:
 
 
 def answer(rows: Sequence[GapRow]) -> str:
-    """The difference and what explains it; of one side the optimisations that explain its speed."""
+    """The difference and what explains it; for a single side, the optimisations that explain its speed."""
     answers = [line for line in _compared(rows) if line.startswith(_ANSWERS)]
     if answers:
         return "; ".join(line.removeprefix("THE DIFFERENCE: ") for line in answers)
@@ -213,7 +214,7 @@ def _rest(between: Sequence[GapRow]) -> float:
 
 
 def _launches(empty: Sequence[GapRow], complete: Sequence[GapRow]) -> list[str]:
-    """What as many launches of nothing cost each side, beside the time of its finished build, and what they can make of the difference."""
+    """What as many empty launches cost on each side compared with its finished build, and how much of the difference they can explain."""
     lines, all_of = [], {}
     for row in empty:
         took, build = row.seconds or 0.0, next((mine for mine in complete if mine.side == row.side), None)
@@ -236,7 +237,7 @@ def _shared(rows: Sequence[GapRow]) -> str:
 
 
 def _named(one: GapRow, other: GapRow, by_code: Sequence[GapRow]) -> str:
-    """What differs between the two sides beside the optimisations that can be taken away: what is not explained must be in it."""
+    """The other differences between the two sides, to which the unexplained part must be due."""
     if one.config != other.config:
         config, other_config = (from_json(row.config, dict[str, Value]) for row in (one, other))
         differ = [name for name in dict.fromkeys((*config, *other_config)) if config.get(name) != other_config.get(name)]
@@ -251,7 +252,7 @@ def _named(one: GapRow, other: GapRow, by_code: Sequence[GapRow]) -> str:
 
 
 def _verdict(parts: Sequence[GapRow], rest: str) -> list[str]:
-    """How much of the difference is gone when both sides do without some optimisations, and what remains."""
+    """How much of the difference disappears if both sides omit some optimisations, and what remains."""
     if not parts:
         return []
     left = next((row.explained or 0.0 for row in parts if row.added == LEVEL), 0.0)

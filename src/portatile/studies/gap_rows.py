@@ -27,21 +27,22 @@ DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders
 LEVELLED = "until equal"
 COMPARED = (BETWEEN, BY_CODE, LEVELLED)
 """The orders whose rows are parts of a ratio of two times, which save nothing."""
-_EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
+_EQUAL = 0.02  # a ratio of times this close to 1 needs no explanation
 
 
 @dataclass(frozen=True)
 class GapRow:
-    """One build: the optimisations ``on`` of those ``offered``, its time, and its code by static counts (-1: not known).
+    """One build, or one step or share that follows from builds: the optimisations ``on`` of those ``offered``, its time, and static
+    counts of its code (-1: not known).
 
-    ``code`` is a hash of its instructions: builds of equal code take the time of the fastest of them. ``order`` is empty for a build as it
-    was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
-    before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
-    ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``until equal``: what is taken from
-    both sides, that first which brings their times nearest to each other. ``code or driver``: what becomes of the ratio when one side runs
-    the other's launches, where calls chose other configurations there, then has its driver assemble what its own compiler makes of them,
-    then runs the other's code; the rest is the drivers', of which each assembles what it loads. ``scatter``: by how much the median of
-    the samples is above the fastest, which ``seconds`` is.
+    ``code`` is a hash of its instructions: builds with equal code get the time of the fastest of them. ``order`` is empty for a measured
+    build. In the orders ``document`` and ``greedy`` a row is a step that has ``added`` one optimisation; ``saved`` is a share of the time
+    before, ``explained`` a share of the logarithm of the whole ratio. ``all orders``: an optimisation's share averaged over all orders.
+    ``difference``: its share in the ratio of the two sides' times, negative if it reduces the ratio. ``until equal``: the optimisations
+    removed from both sides, always the one that brings the times nearest to each other. ``code or driver``: the changes of the ratio when
+    one side first takes the other's launches (if calls chose other configurations there), then has its driver assemble the output of its
+    own compiler, then runs the other's code; the rest is due to the drivers. ``seconds`` is the fastest sample, and ``scatter`` how far
+    the median is above it.
     """
 
     side: str
@@ -85,7 +86,7 @@ class GapRow:
 
     @property
     def set(self) -> frozenset[str] | None:
-        """The optimisations that are on; None where the row is no set of them."""
+        """The optimisations that are on; None if the row is no set of them."""
         if self.on in (RELAXED_TOO, EMPTY_LAUNCH, *TAKEN_OVER):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))
@@ -168,12 +169,12 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     ratio = math.log((ends[0] or 1.0) / (ends[1] or 1.0))
     shares = attribution.averaged(first, one[0].names), attribution.averaged(second, other[0].names)
     parts = {}
-    if all(shares):  # else too little was measured, and nothing would add up
+    if all(shares):  # otherwise too little was measured for the shares to add up
         parts = {name: shares[1].get(name, 0.0) - shares[0].get(name, 0.0) for name in dict.fromkeys((*one[0].names, *other[0].names))}
         parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
     compared = replace(one[0], side=f"{one[0].side} over {other[0].side}")
     made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
-    made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.levelled(_ratios(first, second, one[0].names, other[0].names))]
+    made += [(LEVELLED, name or LEVEL, part) for name, part in attribution.equalising(_ratios(first, second, one[0].names, other[0].names))]
     made += [(BY_CODE, name, part) for name, part in _by_code(one, other, ratio)]
     return [
         _row_without_build(compared, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None)

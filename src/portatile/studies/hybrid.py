@@ -33,11 +33,11 @@ _NOISE = 1.03  # times longer, from which on a set is called slower than its fas
 
 @dataclass(frozen=True)
 class HybridRow:
-    """One set of devices. Seconds and what follows from them are None where it did not run: ``status`` says why.
+    """One set of devices. If it did not run, seconds and derived figures are None and ``status`` says why.
 
-    ``part`` of the problem was computed, in ``seconds``: less than all by one core. ``best_speedup`` and ``core_speedup`` are the rate over
-    that of the fastest single device, and of one core; ``efficiency`` is the rate over the sum of the single devices' rates. ``predicted``
-    are seconds, ``off`` is how far they are from those measured, over these; ``binds`` is the busiest part of the simulation.
+    ``part`` of the problem was computed in ``seconds``; it is less than 1 for one core. ``best_speedup`` and ``core_speedup`` are the
+    rate over that of the fastest single device and of one core; ``efficiency`` is the rate over the sum of the single devices' rates.
+    ``predicted`` are seconds, ``off`` is their relative error; ``binds`` is the busiest part of the simulation.
     ``runs``: the seconds of each, with spaces between.
     """
 
@@ -89,7 +89,7 @@ def measure(run: Run) -> Iterator[HybridRow]:
         row = replace(blank, devices=ONE_CORE, part=1 / options.core_part)
         if not run.known(row):
             yield _of_one_core(row, run.problem, core, options)
-    together = _together(run, run.problem) if options.processes == 1 and len(sets) > 1 else None
+    together = _predictor(run, run.problem) if options.processes == 1 and len(sets) > 1 else None
     for chosen in sets:
         row = replace(blank, devices=" + ".join(chosen), count=len(chosen), processes=options.processes)
         known = run.known(row)
@@ -103,7 +103,7 @@ def measure(run: Run) -> Iterator[HybridRow]:
             yield row
 
 
-def _together(run: Run, problem: Problem) -> Together | None:
+def _predictor(run: Run, problem: Problem) -> Together | None:
     """What predicts the times of sets; None for a problem that is not shared."""
     cut = prediction.work_of(problem, run.devices)
     return None if cut is None else Together(run.devices, problem, *cut, run.options.repeat)
@@ -127,7 +127,7 @@ def _blank(problem: Problem) -> HybridRow:
 def _of_one_core(row: HybridRow, problem: Problem, core: Device, options: HybridOptions) -> HybridRow:
     try:
         part = problem if options.core_part == 1 else shared_run.part_of(problem, options.core_part, 0)
-    except PortatileError:  # then all of it
+    except PortatileError:  # it cannot be divided: one core computes all of it
         return _timed(replace(row, part=1.0), SharedRun(problem, (core.info.id,), 1, one_core=True))
     done = workloads.get(problem.workload).flops(part) / (workloads.get(problem.workload).flops(problem) or 1.0)
     return _timed(replace(row, part=done or row.part), SharedRun(part, (core.info.id,), 1, one_core=True))

@@ -22,14 +22,14 @@ from portatile.workloads.speeds import described
 
 BLOCKINGS = ("magma", "nakasato")
 READS = ("memory", "images", "shown")
-_READ = {"memory": "memory", "images": "images", "shown": "memory shown as images"}
+_READ = {"memory": "memory", "images": "images", "shown": "memory viewed as images"}
 
 
 @dataclass(frozen=True)
 class ImagesRow:
-    """One product. Seconds, ``gflops``, ``of_peak`` (of the multiply-adds measured before on the device) and ``error`` are None where it
-    did not run: ``status`` says why. ``language`` is what the device's compiler is given; ``objection`` is the rule of the device's space
-    that a point violates: it is tried all the same.
+    """One product. If it did not run, seconds, ``gflops``, ``of_peak`` (relative to the device's measured multiply-adds) and ``error``
+    are None and ``status`` says why. ``language`` is what the device's compiler receives; ``objection`` is the constraint that the
+    configuration violates, although it is tried.
     """
 
     device: str

@@ -51,9 +51,9 @@ _ELSEWHERE = ("sm_90", "sm_80", "gfx942", "gfx1100")  # data sheets that are ask
 
 @dataclass(frozen=True)
 class LadderRow:
-    """One rung, one of its variants, or a library; ``rung`` is 0 for what is none. Times are None where it did not run: see ``status``.
+    """One rung, one of its variants, or a library, whose ``rung`` is 0. If it did not run, times are None and ``status`` says why.
 
-    ``of_library``: its speed over that of the device's library. ``runs_on``: architectures whose rules allow what they do not allow here.
+    ``of_library``: its speed over that of the device's library. ``runs_on``: architectures that allow a rung which this device forbids.
     """
 
     device: str

@@ -38,7 +38,7 @@ _HOST_LIMIT = 2**24  # ... and plain Python in two seconds
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """One product. Seconds, ``gflops`` (of the kernel) and ``reduction`` are None where it did not run: ``status`` says why.
+    """One product. If it did not run, seconds, ``gflops`` (of the kernel) and ``reduction`` are None and ``status`` says why.
 
     ``samples`` runs of the kernel were timed, and ended at ``time`` (UTC).
     """

@@ -31,7 +31,7 @@ from portatile.trials import now
 
 _LENGTH = MeasurementLength(samples=5, seconds=0.1)
 
-_CACHED = 1.05  # of the copy kernel: what is faster stays in a cache
+_CACHED = 1.05  # a copy this many times as fast as the copy kernel stays in a cache
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PackingRow:
     """One copy of a ``size`` x ``size`` matrix to ``target``: image, panels or buffer; by a ``kernel`` of ours or by the ``driver``.
 
     ``rate``: GB/s (10^9 bytes), every byte counted twice, read and written; ``of_copy``: share of what the device's copying kernel
-    reached when ceilings were measured. Seconds and these are None where it did not run: ``status`` says why.
+    reached when ceilings were measured. If it did not run, these and the seconds are None and ``status`` says why.
     """
 
     device: str
@@ -99,7 +99,7 @@ def config(problem: Problem, target: str, operand: str) -> Config:
 
 
 def packing(plan: Plan, operand: str) -> tuple[Launch, Temporary]:
-    """The launch of a plan that brings an operand into a temporary, and that. Raises DeviceError where the plan has none."""
+    """The launch of a plan that brings an operand into a temporary, and that. Raises DeviceError if the plan has none."""
     temporaries = {temporary.name: temporary for temporary in plan.temporaries}
     for step in plan.steps:
         if isinstance(step, Launch) and {arg.name for arg in step.args} & {"a", "b", "c"} == {operand}:

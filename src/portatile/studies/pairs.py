@@ -59,8 +59,8 @@ class PairsRow:
 class PairsRequest:
     """The map of ``down`` x ``across`` for a problem, with ``tries`` configurations for each pair.
 
-    ``only``: values to which parameters, the two or others, are restricted. ``base``: the configuration from which every pair starts;
-    None for the best one known for the problem.
+    ``only``: allowed values of parameters. ``base``: the configuration from which every pair starts, by default the best one known for
+    the problem.
     """
 
     problem: Problem
@@ -136,7 +136,7 @@ def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]
 
 
 def configured(problem: Problem, info: DeviceInfo, start: Config, words: Iterable[str]) -> Config:
-    """``start`` with what words like ``TRR=2`` say, complete. Raises ArgumentError where that is not legal on the device."""
+    """``start`` with what words like ``TRR=2`` say, complete. Raises ArgumentError if that is not legal on the device."""
     space, config = workloads.get(problem.workload).space(problem, info), dict(start)
     for word in words:
         name, values = parameter(space, word)
@@ -151,7 +151,7 @@ def configured(problem: Problem, info: DeviceInfo, start: Config, words: Iterabl
 def sweep(device: Device, request: PairsRequest, how: Measuring | None = None) -> list[PairsRow]:
     """Measure every pair that the space holds; Ctrl-C ends it with what there is.
 
-    Raises UnknownNameError for a name that is no parameter, ArgumentError for a value it does not take, SpaceError where nothing is legal.
+    Raises UnknownNameError for a name that is no parameter, ArgumentError for a value it does not take, SpaceError if nothing is legal.
     """
     rows: list[PairsRow] = []
     try:
@@ -172,7 +172,7 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
         base = select.choose(workload, problem, info, known_results()(problem.workload)).config
     parts = {pair: _part(space, request, pair, base) for pair in pairs(space, request)}
     rng = np.random.default_rng(request.seed)
-    first = {pair: list(islice(_first(part, base, rng), max((request.tries + 1) // 2, 1))) for pair, part in parts.items()}
+    first = {pair: list(islice(_first_half(part, base, rng), max((request.tries + 1) // 2, 1))) for pair, part in parts.items()}
     if not any(first.values()):
         raise SpaceError(f"no configuration of {workload.name} in the map is legal on {info.name}: fix fewer parameters")
     run.say(f"{described(problem)} on {info.id}: {sum(map(len, first.values()))} configurations")
@@ -181,7 +181,7 @@ def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> It
         pair: [done.trials[key] for config in configs if (key := canonical(config)) in done.trials] for pair, configs in first.items()
     }
     interrupted, later = done.interrupted, request.tries // 2 if run.fits(0) else 0
-    again = {pair: list(islice(_second(parts[pair], tried, rng), later)) for pair, tried in trials.items()}
+    again = {pair: list(islice(_second_half(parts[pair], tried, rng), later)) for pair, tried in trials.items()}
     more = [config for configs in again.values() for config in configs]
     if more and not interrupted:
         run.say(f"{described(problem)} on {info.id}: {len(more)} neighbours of the best")
@@ -229,7 +229,7 @@ def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config
     return space.restricted(parameters)
 
 
-def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iterator[Config]:
+def _first_half(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iterator[Config]:
     """The nearest legal configuration (the first parameters count most); then alternately its neighbours and random ones near the base."""
     nearest = next(iter(part), None)
     if nearest is None:
@@ -245,7 +245,7 @@ def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iter
     yield from {key: config for config in (*by_turns, *rest) if (key := canonical(config)) not in known}.values()
 
 
-def _second(part: ParameterSpace, tried: Sequence[Trial], rng: np.random.Generator) -> Iterator[Config]:
+def _second_half(part: ParameterSpace, tried: Sequence[Trial], rng: np.random.Generator) -> Iterator[Config]:
     """The configurations that differ from the fastest so far in one parameter."""
     best = min((trial for trial in tried if trial.status == "ok"), key=lambda trial: trial.median, default=None)
     if best is None:

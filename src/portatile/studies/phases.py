@@ -33,7 +33,7 @@ _FIELDS = {name: name.replace(" ", "_") for name in PHASES}
 class PhasesRow:
     """One run: seconds of each phase by the host's clock, and their sum. ``best`` is the kernel's fastest run, of ``samples``.
 
-    All are None where it did not run: ``status`` says why.
+    If it did not run, all are None and ``status`` says why.
     """
 
     device: str

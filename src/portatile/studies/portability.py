@@ -5,7 +5,7 @@ in one run, so 1 is no loss. With ``--portable`` the configuration that loses le
 runs beside the winners. A winner that the device's space does not hold is tried all the same: ``objection`` says what rule it
 violates, ``status`` how it ended; what the device has no instructions for is left out of it, and ``changed`` says so. Winners may also
 come from other machines' devices, known from stored results alone. ``scores`` gives Pennycook's measure: the harmonic mean over the
-devices of 1 / loss (at most 1), and 0 where a device cannot run it.
+devices of 1 / loss (at most 1), and 0 if a device cannot run it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
 class PortabilityRequest:
     """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best known configuration is used.
 
-    ``recorded``: devices that are not here, whose best known winners take part. ``portable``: how long to search for one for all.
+    ``recorded``: devices of other machines, whose best known winners take part. ``portable``: the budget of the search for one
+    configuration for all devices.
     """
 
     problems: tuple[Problem, ...]
@@ -169,7 +170,7 @@ def recorded_name(device: DeviceInfo) -> str:
 def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
     """The devices with stored results of a workload whose name, platform or back end contains every word of ``text``.
 
-    Raises UnknownNameError where there is none.
+    Raises UnknownNameError if there is none.
     """
     met = {recorded_name(trial.device): trial.device for trial in known_results()(workload)}
 

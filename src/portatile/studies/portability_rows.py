@@ -16,9 +16,10 @@ NOT_REACHED = "not reached"
 
 @dataclass(frozen=True)
 class PortabilityRow:
-    """The winner of the device ``winner_of`` on ``device``. Seconds, ``gflops``, ``loss`` and ``error`` are None where it did not run.
+    """The winner of the device ``winner_of`` on ``device``. If it did not run, seconds, ``gflops``, ``loss`` and ``error`` are None.
 
-    ``found``: where the winner comes from; ``config``: what ran, as JSON; ``changed``: the parameters in which that is not the winner.
+    ``found``: where the winner comes from; ``config``: what ran, as JSON; ``changed``: the parameters in which that differs from the
+    winner.
     """
 
     workload: str

@@ -23,8 +23,8 @@ from portatile.trials import Budget
 
 NAME = "portable"
 _GROUP = 8  # candidates that are measured together: a device is opened once for all
-_RANDOM = 2  # of them that are drawn at random
-_CHUNKS, _CHUNK = 16, 4  # so many draws of so many configurations before it is said that nothing new is found
+_RANDOM = 2  # candidates of a group that are drawn at random
+_CHUNKS, _CHUNK = 16, 4  # draws, and configurations per draw, before the search gives up finding new ones
 
 Seconds = Callable[[DeviceInfo, Sequence[Config]], Mapping[str, float]]
 """Measures configurations, as a device runs them, on it: seconds by canonical text, without those that fail."""
@@ -51,21 +51,21 @@ class Search:
 
 
 def search(request: Search, seconds: Seconds, say: Callable[[str], None] = lambda text: None) -> Portable | None:
-    """The best found; None where nothing runs on all of the devices."""
+    """The best found; None if nothing runs on all of the devices."""
     started = time.monotonic()
     workload = workloads.get(request.problem.workload)
     spaces = [workload.space(request.problem, info) for info in request.devices]
     rng = np.random.default_rng(request.seed)
     best_of = [math.inf] * len(request.devices)  # seconds of the fastest of all that was measured on each device
-    took: dict[str, list[float]] = {}  # on each device, of what ran on all
-    sums: dict[str, float] = {}  # of losses, infinite for what does not run everywhere or went no further
+    took: dict[str, list[float]] = {}  # seconds on each device, of configurations that ran on all
+    sums: dict[str, float] = {}  # sums of losses; infinite for dropped configurations
     configs: dict[str, Config] = {}
     candidates = _candidates(request, spaces, rng, sums, configs)
     for group in _groups(candidates, request.budget.evaluations):
         times: dict[str, list[float]] = {canonical(config): [] for config in group}
         least = min(sums.values(), default=math.inf)
         for place, info in enumerate(request.devices):
-            left = len(request.devices) - place  # of which each loses at least nothing: 1
+            left = len(request.devices) - place  # each remaining device adds a loss of at least 1
             alive = [text for text, known in times.items() if len(known) == place and _losses(known, best_of) + left < least]
             lowered = {text: workload.lowered(configs[text], info) for text in alive}
             measured = seconds(info, list(lowered.values())) if alive else {}

@@ -34,16 +34,17 @@ _PARTS = (
     ("buffers", ("allocate", "transfer in", "transfer out")),
     ("kernel", ("kernel",)),
 )
-_SIDE, _ELEMENTS = 1024, 1 << 25  # of matrixMul, and of bandwidthTest's arrays
+_SIDE, _ELEMENTS = 1024, 1 << 25  # the sizes of matrixMul and of bandwidthTest's arrays
 
 
 @dataclass(frozen=True)
 class ProgramRow:
-    """One program, from a new process to the result on the host. Seconds by the host's clock; None where it did not run: see ``status``.
+    """One program, from a new process to the result on the host. Seconds are by the host's clock; if it did not run, they are None and
+    ``status`` says why.
 
     ``start``: platform, context and queue; ``compile``: building and loading; ``buffers``: allocation and transfers; ``kernel``: the first
-    run; ``total``: all of them. ``best``: the kernel's fastest run. ``over_back_end``: the total over that of the quickest back end of the
-    same hardware with the same option; ``over_cpu``: how many times as fast as on the processor the kernel is.
+    run; ``total``: all of them. ``best``: the kernel's fastest run. ``over_back_end``: the total over that of the fastest back end of the
+    same hardware with the same option; ``over_cpu``: the speed-up of the kernel over the CPU.
     """
 
     device: str

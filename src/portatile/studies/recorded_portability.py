@@ -31,7 +31,7 @@ class RecordedOptions:
 
 
 def measure(run: Run) -> Iterator[PortabilityRow]:
-    """Every winner on every device, problem by problem. Raises UsageError where no problem was recorded on two devices."""
+    """Every winner on every device, problem by problem. Raises UsageError if no problem was recorded on two devices."""
     options: RecordedOptions = run.options
     if not options.files:
         raise UsageError("name files of recorded trials: `portatile study recorded-portability a100_T4.json mi250_T4.json`")
@@ -43,7 +43,7 @@ def measure(run: Run) -> Iterator[PortabilityRow]:
     for group in groups:
         task = group[0].problem
         description = spelled({**task.sizes, **task.options})
-        if (description, task.dtype) in skipped:  # of another workload, or with cold caches
+        if (description, task.dtype) in skipped:  # another workload, or timed with cold caches
             description = f"{description}, {task.workload}{' cold' if group[0].cold else ''}"
         skipped.add((description, task.dtype))
         yield from (replace(row, problem=description) for row in matrix(group))

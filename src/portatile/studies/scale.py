@@ -44,9 +44,9 @@ _USUAL = TrialCost(1.5, 0.25)
 class ScaleRow:
     """One number of workers or devices. ``what``: tuning, product, recorded (a run of one machine) or here (a product by ``devices``).
 
-    ``seconds`` are simulated, ``measured`` those that it took, ``off`` is how far they are apart, over the measured ones. ``speedup`` over
-    one, ``efficiency`` a worker's share of it; ``binds`` is the busiest part, busy for ``busy`` of the time. ``status`` says why nothing
-    was measured.
+    ``seconds`` are simulated, ``measured`` are measured, and ``off`` is the relative error of the simulation. ``speedup`` is over one
+    worker or device, ``efficiency`` the speed-up per worker; ``binds`` is the busiest part, which was busy for ``busy`` of the time.
+    ``status`` says why nothing was measured.
     """
 
     what: str
@@ -64,7 +64,7 @@ class ScaleRow:
 
 @dataclass(frozen=True)
 class ScaleOptions:
-    """What was measured. Rates of 0: of the fastest product of that type among the package's results."""
+    """The inputs of the simulation. A rate of 0 stands for the fastest product of that type among the package's results."""
 
     files: tuple[Path, ...] = option((), Option("Files of recorded trials, for their times.", argument=True))
     trials: int = option(2000, Option("Trials of the search, drawn from the recorded ones.", least=1))
@@ -141,7 +141,7 @@ def _here(run: Run, sets: Sequence[tuple[str, ...]]) -> Iterator[ScaleRow]:
 
 
 def cost_of(trial: Trial) -> TrialCost | None:
-    """The cost of a recorded trial; None where nothing was recorded of that, or nothing was run or compiled."""
+    """The cost of a recorded trial; None if nothing was recorded of that, or nothing was run or compiled."""
     if not trial.seconds:
         return None
     compiling = trial.seconds.get("compile", 0.0)

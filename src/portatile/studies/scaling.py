@@ -24,10 +24,11 @@ from portatile.workloads.matmul import BASE
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One product. Seconds, ``gflops`` and ``ratio`` are None where it did not run: ``status`` says why.
+    """One product. If it did not run, seconds, ``gflops`` and ``ratio`` are None and ``status`` says why.
 
-    ``language`` is what the device's compiler is given. ``ratio``: the kernel's time over the least of the same kernel and size on the same
-    hardware (``physical_id``), where several devices are that; 1 is the fastest. ``samples`` runs of the kernel ended at ``time`` (UTC).
+    ``language`` is what the device's compiler receives. ``ratio``: the kernel's time over the least time of the same kernel and size on
+    the same hardware (``physical_id``), if several devices are the same hardware; 1 is the fastest.
+    ``samples`` runs of the kernel ended at ``time`` (UTC).
     """
 
     device: str

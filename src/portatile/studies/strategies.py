@@ -17,8 +17,8 @@ from portatile.trials import Budget
 from portatile.tuning.search import replay
 
 USUAL = "auto,genetic,annealing,local,random"
-_PLACES = 50  # of a curve in the table
-_POINTS = 400  # of a line of a figure; more are not seen
+_PLACES = 50  # points of a curve in the table
+_POINTS = 400  # points of a drawn line; more would not be visible
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from portatile.studies.framework.study import Column, Option, Run, Study, StudyR
 from portatile.trials import now
 
 RELAXED = "-cl-fast-relaxed-math"
-ON_CPUS = 64  # what sizes meant for GPUs are divided by there
+ON_CPUS = 64  # the divisor of sizes that are meant for GPUs
 ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
 _ACROSS = 16
 
@@ -40,7 +40,7 @@ _MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 
 
 @dataclass(frozen=True)
 class WorkGroupRow:
-    """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why.
+    """One size on one device. If it did not run, ``seconds`` (median), ``relative`` and ``error`` are None and ``status`` says why.
 
     ``kind`` is MRI's, q or fhd. ``samples`` times were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
     """
@@ -119,7 +119,7 @@ def sizes(device: Device, request: WorkGroupRequest) -> list[tuple[str, int, Con
 
 
 def measure(run: Run) -> Iterator[WorkGroupRow]:
-    """Every size on every device; raises UsageError where no size is left."""
+    """Every size on every device; raises UsageError if no size is left."""
     request: WorkGroupRequest = run.options
     count = sum(len(sizes(device, request)) * len(_ways(device, request)) for device in run.devices)
     if not count:

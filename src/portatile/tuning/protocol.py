@@ -77,7 +77,7 @@ class Case(msgspec.Struct, frozen=True):
         return {name: complex(*value) if isinstance(value, (tuple, list)) else value for name, value in self.factors.items()}
 
 
-def parted(scalars: Mapping[str, Any]) -> dict[str, float | tuple[float, float]]:
+def complex_as_pairs(scalars: Mapping[str, Any]) -> dict[str, float | tuple[float, float]]:
     """Scalars in the form of ``Case.factors``: complex ones as pairs of real and imaginary part."""
     return {name: (value.real, value.imag) if isinstance(value, complex) else value for name, value in scalars.items()}
 

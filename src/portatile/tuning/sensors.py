@@ -24,7 +24,7 @@ class Sensors:
 
     @classmethod
     def of(cls, device: DeviceInfo, open_library: Callable[[str], Any] = ctypes.CDLL) -> Sensors | None:
-        """The sensors of a device; None where it is no NVIDIA GPU, or no driver answers."""
+        """The sensors of a device; None if it is no NVIDIA GPU, or no driver answers."""
         if not device.physical_id.startswith("pci:") or not device.nvidia:
             return None
         try:

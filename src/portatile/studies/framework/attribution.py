@@ -55,11 +55,11 @@ def greedily(times: Times, names: Sequence[str]) -> list[Step]:
     return steps
 
 
-def levelled(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
+def equalising(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
     """The switches to turn off on both sides so that their times become as equal as possible, each with its effect.
 
     ``ratios``: the logarithm of the ratio of their times, by the switches that both have off. What brings them nearest goes first. The
-    parts add up to the ratio with nothing off; the last, called "", is what remains. Empty where that ratio is not known.
+    parts add up to the ratio with nothing off; the last, called "", is what remains. Empty if that ratio is not known.
     """
     off, parts, names = frozenset[str](), list[tuple[str, float]](), frozenset[str]().union(*ratios)
     if off not in ratios:
@@ -74,7 +74,7 @@ def levelled(ratios: Mapping[frozenset[str], float]) -> list[tuple[str, float]]:
 
 
 def averaged(times: Times, names: Sequence[str]) -> dict[str, float]:
-    """Shapley's shares of log(time without all / time with all); empty where no order was measured from end to end.
+    """Shapley's shares of log(time without all / time with all); empty if no order was measured from end to end.
 
     Where some sets have no time, the average is over the orders that avoid them.
     """

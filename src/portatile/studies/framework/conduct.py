@@ -68,7 +68,7 @@ def conduct(study: Study, request: StudyRequest, conditions: Conditions | None =
     journal = Journal(study, request, conditions.fresh, conditions.folder)
     before = len(journal.rows)
     if journal.begun:
-        listener.say("goes on where an earlier run was interrupted; --fresh starts again")
+        listener.say("continues an interrupted run; --fresh starts again")
     until = None if conditions.seconds is None else started + conditions.seconds
     rows = list(journal.rows)
     ended = _measure(study, _run(study, request, journal, until, listener), journal, rows)

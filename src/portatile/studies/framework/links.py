@@ -20,12 +20,12 @@ _TIMES = 8  # copies of an array, of which the fastest counts: pages are locked 
 
 
 def to_each(device: Device, array: NDArray[Any]) -> float:
-    """Bytes a second of an array to a device: the best of a few times; infinite where it reaches the host's memory."""
+    """Bytes a second of an array to a device: the best of a few times; infinite if it reaches the host's memory."""
     return inf if device.info.unified_memory else array.nbytes / min(at_once([_sending(device, array)]) for _ in range(_TIMES))
 
 
 def to_all(devices: Sequence[Device], nbytes: int) -> float:
-    """Bytes a second of an array of its own to each device at once, in sum; infinite where fewer than two have a link."""
+    """Bytes a second of an array of its own to each device at once, in sum; infinite if fewer than two have a link."""
     linked = [device for device in devices if not device.info.unified_memory]
     if len(linked) < 2:
         return inf

@@ -38,12 +38,12 @@ class StatedPower:
         except ValueError:
             watts = 0.0
         if not 0 < watts < float("inf"):
-            raise UsageError(f"--tdp {text!r} is no power; write for example H200=700, in watts")
+            raise UsageError(f"--tdp {text!r} is not a power; write for example H200=700, in watts")
         return cls(name.strip(), watts)
 
 
 def under_load(run: Callable[[], object], seconds: float, device: DeviceInfo | None, stated: Sequence[StatedPower] = ()) -> Power | None:
-    """The mean power while ``run``, which waits for its work, is repeated for ``seconds``; None where it is unknown.
+    """The mean power while ``run``, which waits for its work, is repeated for ``seconds``; None if it is unknown.
 
     ``device`` is None for the host's own processor. A processor's figure is of all its packages, whatever else ran on them.
     """
@@ -77,7 +77,7 @@ class Counter:
     span: int
 
     def joules(self) -> float | None:
-        """The counter's value; None where it cannot be read (most systems let only root)."""
+        """The counter's value; None if it cannot be read (most systems let only root)."""
         try:
             return int(self.path.read_text()) / 1e6
         except (OSError, ValueError):

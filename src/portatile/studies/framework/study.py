@@ -94,11 +94,11 @@ class Run:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the study should end; None where it has no limit."""
+        """Seconds until the study should end; None if it has no limit."""
         return None if self.until is None else max(self.until - time.monotonic(), 0.0)
 
     def share(self, parts: int) -> float | None:
-        """Seconds for one of so many parts that are still to come; None where there is no limit."""
+        """Seconds for one of so many parts that are still to come; None if there is no limit."""
         return None if self.until is None else (self.seconds_left or 0.0) / max(parts, 1)
 
     def fits(self, seconds: float) -> bool:
@@ -133,7 +133,7 @@ class Study:
     ``answer`` says in a sentence or two what came of it. ``figures`` draws it, ``shown`` are the rows that people read (files hold all),
     ``notes`` are lines below it. ``devices``: where none is named the best one, all, each piece of hardware once (``any``: if there is
     one), or none at all. ``ceilings``: theirs are measured first where that was not done. ``sample``: what is asked when all studies run,
-    None where the devices given cannot answer. ``by_trials``: it goes on by the tuner's trials instead of rows.
+    None if the devices given cannot answer. ``by_trials``: it goes on by the tuner's trials instead of rows.
     """
 
     name: str

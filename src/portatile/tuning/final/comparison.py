@@ -115,10 +115,10 @@ class FinalComparison:
         self.unraced = ""
         slower = ranking.drift([median(outcome.samples) for outcome in ran], [field[outcome.number].comparable for outcome in ran])
         race, raced = datetime.now(UTC).isoformat(), []
-        for finisher in ranking.finish([outcome.samples for outcome in ran], [costs[outcome.number] for outcome in ran]):
-            outcome = ran[finisher.number]
+        for finalist in ranking.rank([outcome.samples for outcome in ran], [costs[outcome.number] for outcome in ran]):
+            outcome = ran[finalist.number]
             before = field[outcome.number]
-            standing = Standing(finisher.seconds / slower, finisher.interval, finisher.place, finisher.equal, race)
+            standing = Standing(finalist.seconds / slower, finalist.interval, finalist.place, finalist.equal, race)
             proof = self._proof(before, entries[outcome.number], outcome)
             worst = max((check.error for check in proof.checks), default=outcome.error)
             raced.append(replace(before, samples=outcome.samples, error=worst, certificate=proof, standing=standing, time=proof.time))

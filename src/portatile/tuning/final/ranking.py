@@ -27,7 +27,7 @@ _NOISE = 0.05  # the largest scatter that counts as noise: if the winner scatter
 
 
 @dataclass(frozen=True)
-class Finisher:
+class RankedFinalist:
     """A finalist's result: its number, its place from 1, and whether it was shown to be ``equal`` to the fastest.
 
     ``seconds``: its time in comparisons; ``interval``: where the median lies, with the ``confidence`` of its number of samples.
@@ -101,7 +101,7 @@ def leader(samples: Sequence[Sequence[float]]) -> int:
     return min((n for n in range(len(samples)) if len(samples[n]) == rounds), key=lambda n: (median(samples[n]), n))
 
 
-def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Finisher]:
+def rank(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[RankedFinalist]:
     """The finalists in the order of their places.
 
     The winner has the least ``cost`` among the fastest finalist and those that do not differ from it and are at most 1 % slower in the
@@ -118,7 +118,7 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
     for place, number in enumerate(order, 1):
         seconds = best if number == winner else max(medians[number], best * (1 + 1e-6 * place))
         same_speed = number == winner or equal(samples[number], samples[winner])
-        ranked.append(Finisher(number, place, same_speed, seconds, interval(samples[number])))
+        ranked.append(RankedFinalist(number, place, same_speed, seconds, interval(samples[number])))
     return ranked
 
 

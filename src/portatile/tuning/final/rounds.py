@@ -14,7 +14,7 @@ from portatile.verify import worst
 
 _COMPARED, _ALWAYS_COMPARED = 12, 3  # rounds after which results are compared, the second whatever that takes
 _ALWAYS_ENTERED = 2  # finalists that enter whatever it takes; another one only if there is time for it and for its rounds
-_COMPARING = 0.25  # of the time of the rounds so far may go into comparing
+_COMPARING = 0.25  # the largest share of the time of the rounds that comparing may take
 
 
 def hold(bench: Bench, job: Race) -> FinalistsTimed:

@@ -14,11 +14,11 @@ class Backlog:
     def __init__(self) -> None:
         self.texts: deque[Source] = deque()
         self.variants: deque[Variant] = deque()
-        self._uncompiled: dict[int, tuple[Variant, set[str]]] = {}  # variants by number, with the digests of the texts that they lack
+        self._uncompiled: dict[int, tuple[Variant, set[str]]] = {}  # variants by number, with the digests of their missing texts
         self._requested: set[str] = set()  # digests of texts that wait for a compiler, or are being compiled
         self._compiled: set[str] = set()
         self._first: int | None = None  # the variant that is timed before all others
-        self._seconds: dict[int, float] = {}  # of compiling, by the number of the variant
+        self._seconds: dict[int, float] = {}  # seconds of compiling, by variant number
 
     @property
     def uncompiled(self) -> int:

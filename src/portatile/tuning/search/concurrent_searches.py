@@ -71,7 +71,7 @@ class ConcurrentSearches:
 
 
 def searching() -> list[float]:
-    """When each of this user's searches on this machine began that time now, as ``time.time``; empty where files cannot be locked."""
+    """When each of this user's searches on this machine began that time now, as ``time.time``; empty if files cannot be locked."""
     began = []
     for file in (settings.load().data_dir / "timing").glob("*/*.lock"):
         with contextlib.suppress(OSError):  # it has just ended

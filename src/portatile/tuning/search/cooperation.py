@@ -24,8 +24,8 @@ class Cooperation:
     def __init__(self, count: int) -> None:
         self.count = count
         self.lock = threading.RLock()
-        self.made: dict[str, Any] = {}  # what one search made for all, by name
-        self.best: list[tuple[float, Config | None]] = [(math.inf, None)] * count  # of each search
+        self.made: dict[str, Any] = {}  # results of `once`, by name
+        self.best: list[tuple[float, Config | None]] = [(math.inf, None)] * count  # time and configuration, for each search
 
     def participant(self, place: int) -> Participant:
         """The participant of search ``place``."""

@@ -11,10 +11,10 @@ from pathlib import Path
 OUTSIDE = "ended_from_outside"
 """A trial's condition: it failed for a reason outside of portatile and its kernel, so the next search tries it again."""
 
-_FOREIGN = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGPWR")  # which no kernel raises in its own process
+_FOREIGN = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGPWR")  # signals that no kernel raises in its own process
 _SIGNALS = frozenset(int(getattr(signal, name)) for name in _FOREIGN if hasattr(signal, name))
 _COMPILER_KILLED = re.compile(r"unable to execute command: (?:Killed|Terminated)")  # Clang's driver, which links the kernels of PoCL
-_FLAGS, _EXITING = 6, 0x4  # of Linux: the place of a process's flags behind its name, and the one that is set when it begins to end
+_FLAGS, _EXITING = 6, 0x4  # in Linux's /proc: the field of a process's flags after its name, and the flag of a process that is ending
 _LATE = 1.0  # seconds: a process that runs does not wake later than this
 
 

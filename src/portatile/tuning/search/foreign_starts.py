@@ -23,9 +23,9 @@ from portatile.workload import Workload
 
 _MOST = 4  # suggestions to a search
 _KEPT = 200  # the fastest of each kernel, device, element type and sizes: so many that what is fast on several devices is among them
-_TRIED = 24  # of them are looked at for a problem
+_TRIED = 24  # kept configurations that are considered for a problem
 AMONG = 8  # the first legal ones, among which suggestions are chosen
-_ALIKE = 0.5  # of the parameters that a foreign configuration names: a configuration with fewer is ignored
+_ALIKE = 0.5  # the least share of the named parameters that a legal configuration must match
 
 
 def read(path: Path) -> list[ForeignResult]:

@@ -21,7 +21,7 @@ Rule = Callable[[Workload, Problem, DeviceInfo, Sequence[Trial]], Config]
 class Regret:
     """The choice of a rule for a problem whose trials it did not see: its ``seconds``, and those of the ``best`` known.
 
-    ``seconds`` is None where the choice was never measured on this problem.
+    ``seconds`` is None if the choice was never measured on this problem.
     """
 
     problem: Problem
@@ -96,7 +96,7 @@ def regrets(
 
 
 def summary(listed: Sequence[Regret]) -> Summary:
-    """Mean and worst; NaN where no regret is known."""
+    """Mean and worst; NaN if no regret is known."""
     known = [regret.value for regret in listed if regret.value is not None]
     unknown = len(listed) - len(known)
     return Summary(fmean(known), max(known), unknown) if known else Summary(float("nan"), float("nan"), unknown)

@@ -28,7 +28,7 @@ def check(workload: Workload, problem: Problem) -> None:
 
 
 def available() -> int | None:
-    """Bytes of memory that are free here; None where the system does not say."""
+    """Bytes of memory that are free here; None if the system does not say."""
     limits = []
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()

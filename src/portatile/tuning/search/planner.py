@@ -19,7 +19,7 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.trials import ARRAYS, FLOPS, TRAFFIC, Certificate, Check, Trial, now
-from portatile.tuning.protocol import Case, VariantPart, parted, strip_sources
+from portatile.tuning.protocol import Case, VariantPart, complex_as_pairs, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_forks import WorkerForks
 from portatile.tuning.search.worker_process import Variant
@@ -33,7 +33,7 @@ _MARGIN = 1.05  # the factor by which a measurement may lie above a measured cei
 _MATRIX_DOUBLE = 2.0  # how much faster than plain instructions a GPU's matrix units are in float64, at most
 _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
 _BRIEF = 2.0  # a further factor for ceilings that were measured only briefly, when the device was first used
-_CPU_MARGIN = 2.0  # in place of _MARGIN: other programs may have run on the processor while its ceilings were measured
+_CPU_MARGIN = 2.0  # instead of _MARGIN: other programs may have run on the CPU while its ceilings were measured
 _DISTURBED = 8.0  # a further factor where it is known that they did
 
 
@@ -51,14 +51,14 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
         of_operands = {name: roles.get(name, "inout") for name in operands}
         label = spelled(problem.sizes) or " ".join(f"{name}[{array.size}]" for name, array in inputs.operands.items())
-        listed.append(Case(label, operands, of_operands, parted(inputs.scalars), expected, forms))
+        listed.append(Case(label, operands, of_operands, complex_as_pairs(inputs.scalars), expected, forms))
     return problems, tuple(listed)
 
 
 class PreparedSearch:
     """The cases of a problem, all known results, and what forks compile workers: once for all searches on it that run at the same time.
 
-    A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError where this machine's memory does not
+    A context manager; safe between threads. ``results``: see ``known_results``. Raises ArgumentError if this machine's memory does not
     hold the operands.
     """
 
@@ -232,7 +232,7 @@ def uses_matrix_units(source: Source) -> bool:
 
 
 def _peaks(info: DeviceInfo, dtype: str, matrix: float | None = None) -> Peaks:
-    """The most that the device can reach by the ceilings measured on it; 0 where none were.
+    """The most that the device can reach by the ceilings measured on it; 0 if none were.
 
     ``matrix``: how many times as fast as plain instructions its matrix units may be; None for what is certain whatever a kernel uses.
     """

@@ -32,7 +32,7 @@ class ProgressLine:
 
     def __init__(self, preparing: str, several: bool = False, console: Console | None = None) -> None:
         self.status = StatusLine(several)
-        on_terminal = sys.stdout is not None and sys.stdout.isatty()  # else what is printed goes elsewhere
+        on_terminal = sys.stdout is not None and sys.stdout.isatty()  # otherwise printed text goes elsewhere
         columns = (SpinnerColumn(), TextColumn("{task.description}"), _Left())
         self._display = Display(
             *columns, console=console or Console(stderr=True, highlight=False), transient=True, redirect_stdout=on_terminal

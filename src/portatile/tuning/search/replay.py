@@ -140,7 +140,7 @@ def run(request: ReplayRequest, listen: Listener | None = None) -> TuningResult:
     """Let the strategy search the recording until the budget is spent or nothing is left; seconds of the result are simulated.
 
     The workload's default is evaluated first where it was recorded, as in live tuning; elsewhere the result's default is a trial of
-    status ``skipped``. Ctrl-C ends it as the budget would. Raises NoValidVariantError where every configuration that was tried had failed.
+    status ``skipped``. Ctrl-C ends it as the budget would. Raises NoValidVariantError if every configuration that was tried had failed.
     """
     if not request.recording.trials:
         raise ArgumentError("there is nothing to replay: the recording is empty")

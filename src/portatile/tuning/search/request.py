@@ -123,8 +123,8 @@ class TuningResult:
     """The result of a tuning run; ``trials`` in the order in which they finished, the default's first.
 
     ``warm``: the warm starts as canonical text, without the default and the request's own. ``finalists``: the trials of the final
-    comparison in the order of their places; empty where there was none. ``unraced``: why there was none although several were nearly
-    as fast; empty where none was needed. ``others``: how many other searches timed on the device meanwhile, at most.
+    comparison in the order of their places; empty if there was none. ``unraced``: why there was none although several were nearly
+    as fast; empty if none was needed. ``others``: how many other searches timed on the device meanwhile, at most.
     """
 
     problem: Problem
@@ -215,7 +215,7 @@ class TuningResult:
 
     @property
     def warm_best(self) -> Trial | None:
-        """The fastest warm start; None where there was none, or no valid one."""
+        """The fastest warm start; None if there was none, or no valid one."""
         valid = [trial for trial in self.trials if trial.status == "ok" and canonical(trial.config) in self.warm]
         return min(valid, key=lambda trial: trial.comparable, default=None)
 
@@ -227,7 +227,7 @@ class TuningResult:
 
     @property
     def matched_at(self) -> int | None:
-        """The number, from 1, of the first of ``own_trials`` that is as fast as ``warm_best``; None where none was."""
+        """The number, from 1, of the first of ``own_trials`` that is as fast as ``warm_best``; None if none was."""
         best = self.warm_best
         if best is None:
             return None

@@ -134,7 +134,7 @@ class _Run:
         self.results[problem.key] = result
 
     def _slice(self, shapes: int, share: float) -> Budget | None:
-        """The budget of the next of ``shapes`` shapes, from this ``share`` of the whole; None where nothing is left.
+        """The budget of the next of ``shapes`` shapes, from this ``share`` of the whole; None if nothing is left.
 
         Of few evaluations each shape gets one, as long as there are any.
         """

@@ -43,7 +43,7 @@ class Spending:
         return seconds - reserved - self.elapsed
 
     def evaluations_left(self, trials: int) -> int | None:
-        """Evaluations that are left after so many trials; None where the budget does not count them."""
+        """Evaluations that are left after so many trials; None if the budget does not count them."""
         if self.budget.evaluations is None:
             return None
         return self.budget.evaluations - (trials - self.on_paper + self.on_paper // _PAPER)

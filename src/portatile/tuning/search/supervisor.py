@@ -203,7 +203,7 @@ class Supervisor:
         self._timer, self._compilers = None, []
 
     def _end(self, child: WorkerProcess) -> None:
-        with suppress(KeyError, ValueError):  # where an interrupt came while it was ended before
+        with suppress(KeyError, ValueError):  # an interrupt came while it was being ended
             self._selector.unregister(child.replies)
         child.end(grace=0.5 if child.variant is None else 0)
 

@@ -83,7 +83,7 @@ def tune(
         spending = Spending(request.budget, request.timing.race, started)
         run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, spending, shared)
         run.check_space()
-        run.begin(run.default)  # whose texts are compiled while the operands are made
+        run.begin(run.default)  # its texts are compiled while the operands are made
         cases = prepared.cases()
         plans.compare(cases)
         supervisor.prepare(cases)
@@ -105,13 +105,13 @@ class _Run:
     concurrent: ConcurrentSearches
     spending: Spending
     cooperation: Participant
-    waiting: dict[int, PendingVariant] = field(default_factory=dict)  # what was submitted to the supervisor, by number
+    waiting: dict[int, PendingVariant] = field(default_factory=dict)  # submitted variants, by number
     finalists: tuple[Trial, ...] = ()
-    number: int = 0  # of the variant submitted last
+    number: int = 0  # the number of the variant submitted last
     spill_free: bool = False  # whether a valid variant without spills is known
     fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
     unraced: str = ""  # why there was no final comparison
-    refusals: tuple[type[PortatileError], ...] = (CompileError, LaunchError)  # by which a workload says that it makes no plan
+    refusals: tuple[type[PortatileError], ...] = (CompileError, LaunchError)  # errors by which a workload refuses to make a plan
 
     def __post_init__(self) -> None:
         request, planner = self.request, self.planner
@@ -141,7 +141,7 @@ class _Run:
             while self.waiting and self.supervisor.alternates:  # compiling others now would delay the default
                 self._collect(60.0)
             return self._explore()
-        except OverdueError:  # in a space where legal configurations are rare, once the default was evaluated
+        except OverdueError:  # legal configurations are rare; the default was evaluated
             self._await_default()
             return "budget"
         except KeyboardInterrupt:

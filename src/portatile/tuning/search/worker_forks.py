@@ -36,7 +36,7 @@ class ForkedProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its number, None where that is not known yet, and where it never lived."""
+        """Its process number; None before it is known, and if the process never started."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return NUMBER.unpack_from(self._bytes)[0] if len(self._bytes) >= NUMBER.size else None

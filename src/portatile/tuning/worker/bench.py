@@ -210,7 +210,7 @@ class Bench:
         with other:
             loaded.executables[-1].run(self.queue, other.bindings, other.case.scalars)
             self.queue.finish()
-            # what it writes far from there may reach the usual operands, for which the next variant must not be blamed
+            # its far writes may hit the usual operands, for which the next variant must not be blamed
             return worst([other.check_canaries(far=True), other.outputs(part.bound), self.check_canaries(loaded)])
 
     def timed(self, loaded: LoadedVariant) -> CaseOperands:
@@ -352,7 +352,7 @@ class Bench:
 
 
 def _event_seconds(events: list[Event]) -> float | None:
-    """Device seconds of launches by their events; None where these do not report any."""
+    """Device seconds of launches by their events; None if these do not report any."""
     durations = [event.duration for event in events]
     if not durations or None in durations:
         return None

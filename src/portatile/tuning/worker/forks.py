@@ -32,7 +32,7 @@ def serve(server: socket.socket) -> None:
     woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waking)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    status_pipes: dict[int, int] = {}  # to which the exit status of each fork is written
+    status_pipes: dict[int, int] = {}  # pipes for the exit status of each fork
     while True:
         ready, _, _ = select.select([server.fileno(), woken], [], [])
         if woken in ready:
@@ -90,7 +90,7 @@ def _reap(status_pipes: dict[int, int]) -> None:
 
 
 def _report(where: int, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # who asked for it has lost interest
+    with contextlib.suppress(BrokenPipeError):  # the parent no longer reads it
         os.write(where, NUMBER.pack(number))
 
 

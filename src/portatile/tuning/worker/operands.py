@@ -81,7 +81,7 @@ class CaseOperands:
         self.restore()
 
     def in_other_memory(self) -> CaseOperands:
-        """A second copy of the operands, in other memory with other canaries. Raises DeviceError where there is not enough memory."""
+        """A second copy of the operands, in other memory with other canaries. Raises DeviceError if there is not enough memory."""
         return CaseOperands(self.queue.device, self.queue, self.case, self._arena, OTHER_MEMORY)
 
     def restore(self) -> None:
@@ -113,7 +113,7 @@ class CaseOperands:
         verdicts = []
         for operand in self.operands:
             if operand.guard is None:
-                continue  # what a kernel reads as an image it cannot write
+                continue  # a kernel cannot write an image that it reads
             wrote = operand.guard.out_of_bounds(self.queue, operand.name, operand.initial.itemsize, None if far else GUARD_BYTES)
             verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
             if not operand.writable:
