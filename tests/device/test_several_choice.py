@@ -191,7 +191,7 @@ def test_who_would_do_too_little_is_left_out_of_several(
         found = splits.latest()
         assert found is not None
         assert {share.device for share in found.shares} == set(both)
-        assert "left out for doing too little of it: opencl:9:1 (2 %)" in str(found)
+        assert "left out because their part would be too small: opencl:9:1 (2 %)" in str(found)
         assert portatile.explain("gemm", m=900, n=64, k=96, device=asked) == found
         np.testing.assert_allclose(
             wavelets.magicfilter3d(psi, device=asked), wavelets.magicfilter3d(psi, device=both[0]), rtol=1e-12, atol=1e-12

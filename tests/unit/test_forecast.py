@@ -123,7 +123,7 @@ def test_a_tiny_problem_is_left_to_the_fastest_device(problem: Problem) -> None:
     chosen = [simulated(0, 3e-4, 0.0), simulated(1, 2e-4, 0.0), simulated(2, 5e-4, 0.0)]
     result = forecast.of(chosen, forecast.shared(chosen, small))
     assert str(result) == "cuda:0 alone: 100 us (predicted)"
-    assert result.why == "cuda:0 computes it alone, which was not tried yet: it is too small to share"
+    assert result.why == "cuda:0 computes it alone, which has not been timed yet: it is too small to share"
     assert [computed(chosen, small, 0.0) for _ in range(8)] == [f"cuda:{number}" for number in (0, 0, 1, 1, 2, 2, 1, 1)]
     assert forecast.of(chosen, forecast.shared(chosen, small)).decided
 
@@ -158,7 +158,7 @@ def test_who_would_do_little_is_left_out(problem: Problem) -> None:
     task = forecast.shared(chosen, problem)
     told = forecast.of(chosen, task)
     assert told.decided
-    assert told.why == "cuda:0 computes it alone: the others would do 0.99 % of it, which sharing would cost"
+    assert told.why == "cuda:0 computes it alone: the others would do only 0.99 %, less than sharing costs"
     rates.record_rate(chosen[1].info, problem, flops, flops)
     assert not forecast.of(chosen, task).decided, "its rate was shown once, and may have been disturbed"
     rates.record_rate(chosen[1].info, problem, flops, flops)
@@ -269,7 +269,7 @@ def test_a_disturbed_time_of_a_device_alone_is_put_to_the_test(problem: Problem)
         forecast.learn_together(chosen, task, 1.2e-2, {}, 1.2e-2)
     told = forecast.of(chosen, task)
     assert (told.quickest, told.decided) == ("cuda:0", False)
-    assert told.why == "cuda:0 computes it alone, which is tried once more"
+    assert told.why == "cuda:0 computes it alone, to time that once more"
     assert [computed(chosen, problem, 1.2e-2) for _ in range(6)][-3:] == ["cuda:0"] * 3
     assert forecast.of(chosen, task).decided
 

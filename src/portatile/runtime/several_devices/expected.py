@@ -56,8 +56,8 @@ class Forecast:
     def why(self) -> str:
         """Which device computes the problem alone, and why."""
         if self.little:
-            return f"{self.quickest} computes it alone: the others would do {100 * self.little:.2g} % of it, which sharing would cost"
-        because = "which is tried once more" if self.trying else "which is faster" if self.decided else "which was not tried yet"
+            return f"{self.quickest} computes it alone: the others would do only {100 * self.little:.2g} %, less than sharing costs"
+        because = "to time that once more" if self.trying else "which is faster" if self.decided else "which has not been timed yet"
         sentence = f"{self.quickest} computes it alone, {because}"
         return f"{sentence}: it is too small to share" if self.tiny else sentence
 

@@ -199,7 +199,7 @@ def worthwhile(devices: Sequence[Device], task: Shared) -> tuple[Sequence[Device
     if not FEWEST <= len(participants) < len(devices):
         return devices, ""
     others = [f"{name} ({100 * part:.2g} %)" for name, part in parts.items() if part < _LITTLE]
-    return participants, f"left out for doing too little of it: {', '.join(others)}"
+    return participants, f"left out because their part would be too small: {', '.join(others)}"
 
 
 def parts_of(seconds: Mapping[str, float]) -> dict[str, float]:

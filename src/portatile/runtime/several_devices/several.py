@@ -352,7 +352,7 @@ def _workers(
             cut = cut or found
             workers.append(_Worker(engine, task, found, most, Share(device.info.id)))
         else:
-            notes.append(f"{device.info.id} has not the memory for a part")
+            notes.append(f"{device.info.id} has too little memory for a part")
     if cut is not None and problem.sizes[cut.size] < FEWEST * len(workers):
         return [], f"too small to cut; {alone}"
     return workers, "; ".join(notes)
