@@ -393,5 +393,18 @@ def test_a_graph_keeps_the_filters_that_it_reads(gpu: Device, idle: EmulatedDriv
     assert all(kept() is None for kept in filters)
 
 
+@pytest.mark.parametrize("tensor", [KNOWN], indirect=True)
+def test_initial_values_of_calls_that_come_again(driver: EmulatedDriver, tensor: type, stream: Any) -> None:
+    """Zeros, or those of C, beside the triangle that is computed; each time in other memory."""
+    rng = np.random.default_rng(7)
+    for _ in range(4):
+        a, c = rng.random((9, 5), np.float32), rng.random((9, 9), np.float32)
+        given = on_device(tensor, capture_cases.Case((a, c), portatile.syrk))
+        from_zeros, from_c = portatile.syrk(given[0]), portatile.syrk(given[0], given[1], beta=2.0)
+        call(cuda.cuStreamSynchronize, stream)
+        np.testing.assert_allclose(from_zeros.host(), np.tril(a @ a.T), rtol=1e-5)
+        np.testing.assert_allclose(from_c.host(), np.where(np.tri(9, dtype=bool), a @ a.T + 2 * c, c), rtol=1e-5)
+
+
 def test_every_routine_is_here() -> None:
     assert capture_cases.routines() == {name.split(",")[0] for name in CASES} | set(capture_cases.LEFT_OUT)

@@ -221,12 +221,13 @@ class CudaQueue(Queue):
         check_fill(pattern, offset, nbytes)
         if isinstance(target, CudaImage):
             raise ArgumentError("fill takes buffers, not images")
-        function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
+        size = len(pattern)
+        function = driver.cuMemsetD32Async if size == 4 else driver.cuMemsetD16Async if size == 2 else driver.cuMemsetD8Async
         if nbytes:
             with self.device.current():
                 if target.is_own:
                     self.enter()
-                call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
+                call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // size, self.stream)
                 if target.is_own:
                     self.leave()
 

@@ -225,7 +225,7 @@ def _steps(
             return None
         if not library.on_host and not entire(request.begin, arrays, target, source):
             return None
-        steps.append(InitialContentStep(target, source, request.begin.triangle))
+        steps.append(InitialContentStep(request.begin, target, source if isinstance(source, CallArray) else None))
     if library.on_host:
         models = {
             name: (source, stored._replace(array=None))

@@ -207,18 +207,37 @@ class HostLaunches:
         return {**dict(zip(self._call.factors, factors, strict=True)), **self._call.fixed}
 
 
+class _CopyEnd(NamedTuple):
+    """An array of the call, which is copied whole; ``layout``: shape, dtype, strides and offset of an array on a device."""
+
+    operand: CallArray
+    layout: tuple[Any, ...] | None
+
+    @classmethod
+    def of(cls, operand: CallArray, array: Any) -> _CopyEnd:
+        """For an operand that was this array in the recorded call."""
+        on_host = isinstance(array, np.ndarray)
+        return cls(operand, None if on_host else (array.shape, array.dtype, array.strides, array.offset))
+
+    def array(self, device: Device, arrays: Sequence[Any], places: Sequence[int]) -> Any:
+        """The NumPy array or Buffer in this call; what is known of another library's array is not asked for again."""
+        array = self.operand.array(arrays)
+        if self.layout is None or isinstance(array, Buffer):
+            return array
+        return Buffer.over(self.operand.memory(device, arrays, places), *self.layout)
+
+
 class InitialContentStep:
     """A step before the launches that writes the output's initial values, such as those of C."""
 
-    def __init__(self, target: CallArray, source: Operand | None, triangle: str) -> None:
-        self._target, self._source, self._triangle = target, source, triangle
+    def __init__(self, begin: InitialContent, target: CallArray, source: CallArray | None) -> None:
+        self._target, self._triangle = _CopyEnd.of(target, begin.array), begin.triangle
+        self._source = None if source is None else _CopyEnd.of(source, begin.source)
 
     def run(self, queue: Queue, factors: tuple[Any, ...], arrays: Sequence[Any], places: Sequence[int]) -> None:
         """Write the initial values."""
-        array, source = self._target.array(arrays), None if self._source is None else self._source.array(arrays)
-        if not isinstance(array, np.ndarray):
-            array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
-        InitialContent(array, source, self._triangle).put(queue)
+        source = None if self._source is None else self._source.array(queue.device, arrays, places)
+        InitialContent(self._target.array(queue.device, arrays, places), source, self._triangle).put(queue)
 
 
 def source_of(array: Any, arrays: Sequence[Any], places: Sequence[int]) -> Operand | None:
