@@ -124,10 +124,14 @@ def test_it_is_offered_where_it_can_run() -> None:
     assert default.point(case, GPU, 2) is None
 
 
-def test_stages_of_either_depth_are_timed() -> None:
-    found = [(one.rows, one.columns, one.KB) for one in default.contenders(product("float64", "TT", (1204, 9332, 900)), GPU, 6)]
-    assert {(32 * 2, 32 * 4, 16), (32 * 2, 32 * 4, 32)} <= set(found)
-    assert len(found) == len(set(found)) == 6
+def test_what_is_timed() -> None:
+    """Stages of either depth; and where operands exceed the last cache, the best point with its tiles in either order."""
+    found = [(one.rows, one.columns, one.KB, one.RASTER) for one in default.contenders(product("float64", "TT", (1204, 9332, 900)), GPU, 6)]
+    assert {(64, 128, 16, 1), (64, 128, 32, 1)} <= set(found)
+    assert len(found) == len(set(found)) == 7
+    assert found[1] == (*found[0][:3], 8)
+    found = [(one.rows, one.columns, one.KB, one.RASTER) for one in default.contenders(product("float64", "TT", (604, 832, 900)), GPU, 6)]
+    assert {order for *_, order in found} == {1}
 
 
 def test_long_products_are_its_own_where_estimates_are_nearly_equal() -> None:

@@ -142,23 +142,29 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
 {% if K_FAST %}
     __local {{ real }} square[32][33];
 #pragma unroll
-    for (int step = 0; step < 32; step += 8) {
-        const int i = across0 + y + step, kk = k0 + x;
-        square[y + step][x] = i < across && kk < k ? {{ at("i", "kk") }} : 0;
+    for (int row = 0; row < 4; ++row) {
+        const int i = across0 + y + 8 * row, kk = k0 + x, inside = i < across && kk < k;
+        const {{ real }} there = {{ at("(inside ? i : 0)", "(inside ? kk : 0)") }};
+        square[y + 8 * row][x] = inside ? there : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 {% endif %}
     const int i = across0 + x;
     __global {{ real }}* to = panels + (long)(i / WIDTH) * depth * WIDTH + i % WIDTH;
+{% if not K_FAST %}
+    {{ real }} element[4];
 #pragma unroll
-    for (int step = 0; step < 32; step += 8) {
-        const int kk = k0 + y + step;
-        if (kk < depth && i < width)
-{% if K_FAST %}
-            to[(long)kk * WIDTH] = {{ kept("square[x][y + step]") }};
-{% else %}
-            to[(long)kk * WIDTH] = {{ kept("i < across && kk < k ? %s : 0" % at("i", "kk")) }};
+    for (int row = 0; row < 4; ++row) {
+        const int kk = k0 + y + 8 * row, inside = i < across && kk < k;
+        const {{ real }} there = {{ at("(inside ? i : 0)", "(inside ? kk : 0)") }};
+        element[row] = inside ? there : 0;
+    }
 {% endif %}
+#pragma unroll
+    for (int row = 0; row < 4; ++row) {
+        const int kk = k0 + y + 8 * row;
+        if (kk < depth && i < width)
+            to[(long)kk * WIDTH] = {{ kept("square[x][y + 8 * row]" if K_FAST else "element[row]") }};
     }
 {% endif %}
 }

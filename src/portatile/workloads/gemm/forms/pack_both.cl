@@ -28,19 +28,25 @@ void gemm_pack(const int m, const int n, const int k, const int depth, const {{ 
     const int across = second ? n : m, width = second ? right : down, squares = (width - 1) / 32 + 1, ld = second ? ldb : lda;
     const int across0 = group % squares * 32, k0 = group / squares * 32, i = across0 + x;
     __global const {{ real }}* from = second ? b_base + b_offset : a_base + a_offset;
+    {{ real }} element[4];
+#pragma unroll
+    for (int row = 0; row < 4; ++row) {
+        const int line = {{ fast }} ? across0 + y + 8 * row : i, kk = {{ fast }} ? k0 + x : k0 + y + 8 * row;
+        const int inside = line < across && kk < k;
+        const {{ real }} there = from[inside ? {{ fast }} ? (long)line * ld + kk : (long)kk * ld + line : 0];
+        element[row] = inside ? there : 0;
+    }
     if ({{ fast }})
 #pragma unroll
-        for (int step = 0; step < 32; step += 8) {
-            const int line = across0 + y + step;
-            square[y + step][x] = line < across && k0 + x < k ? from[(long)line * ld + k0 + x] : 0;
-        }
+        for (int row = 0; row < 4; ++row)
+            square[y + 8 * row][x] = element[row];
     barrier(CLK_LOCAL_MEM_FENCE);
     const int panel = second ? i / B_WIDTH : i / A_WIDTH, pitch = second ? B_WIDTH : A_WIDTH;
     __global {{ real }}* to = (second ? b_panels : a_panels) + (long)panel * depth * pitch + (i - panel * pitch);
 #pragma unroll
-    for (int step = 0; step < 32; step += 8) {
-        const int kk = k0 + y + step;
+    for (int row = 0; row < 4; ++row) {
+        const int kk = k0 + y + 8 * row;
         if (kk < depth && i < width)
-            to[(long)kk * pitch] = {{ fast }} ? square[x][y + step] : i < across && kk < k ? from[(long)kk * ld + i] : 0;
+            to[(long)kk * pitch] = {{ fast }} ? square[x][y + 8 * row] : element[row];
     }
 }

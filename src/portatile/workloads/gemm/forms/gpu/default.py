@@ -28,6 +28,7 @@ _JOINED = 1 << 18  # bytes of a tile's partial sums up to which its last work-gr
 _DEEP = 16  # split k from which C has so few tiles that only k is left to divide
 _STREAMED = 3.0  # the cost of copying a tile's operands, times (1 / rows + 1 / columns); multiplying them costs 1
 _BANDED = 1024  # tiles from which an operand exceeds the last-level cache, so that neighbouring work-groups should share both
+_CACHED = 5e7  # bytes that a GPU's last cache may hold
 _BETTER = 0.95  # a smaller tile must cost less than this share of the larger one's cost
 _MIRRORED = 256  # without an estimate: the order up to which products of a stack read a symmetric triangle themselves
 _EXPANDED = 0.9  # microseconds to expand one megabyte of symmetric matrices
@@ -95,7 +96,17 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Gpu
     known = costs.known(device, problem.dtype) if _estimated(problem, device) and not for_units(problem) else None
     if known is None:
         return
-    yield from timings.candidates(problem, device, local_limit(device), known, count)
+    points = timings.candidates(problem, device, local_limit(device), known, count)
+    yield from points[:1]
+    if streamed(problem):
+        yield from (replace(one, RASTER=8) for one in points[:1])
+    yield from points[1:]
+
+
+def streamed(problem: Problem) -> bool:
+    """Whether the operands are larger than a GPU's last cache, so that the order of tiles (RASTER) decides how often they are read."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    return (m + n) * k * problem.itemsize > _CACHED
 
 
 def expected(problem: Problem, device: DeviceInfo) -> float | None:

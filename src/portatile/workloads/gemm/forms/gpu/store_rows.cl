@@ -14,18 +14,29 @@
             for (int c = 0; c < {{ cols }}; c += {{ VL }})
                 *(__local {{ real }}{{ VL }}*)(tiles + (tr * {{ TR }} + r) * {{ row_pitch }} + c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }} + tc * {{ TC }}) = ({{ real }}{{ VL }})({% for e in range(VL) %}acc[piece * {{ TR }} + r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll 4
-        for (int spot = item; spot < {{ "(unwanted ? 0 : %d)" % (block * bn) if STREAMED else block * bn }}; spot += {{ items }}) {
-            const int i = spot / {{ bn }} + piece * {{ block }}, j = spot % {{ bn }};
-            const {{ real }} sum = tiles[spot / {{ bn }} * {{ row_pitch }} + j];
-            __global {{ real }}* to = c_at + (long)i * ldc + j;
-{{ skip_outside("i", "j") }}{% if SPLIT %}
-            *to = sum;
-{% else %}
-            if (beta == 0)
-                *to = alpha * sum;
-            else
-                *to = alpha * sum + beta * {{ added("i", "j", real) }};
+{# elements that a work-item reads before it stores the first of them: NVIDIA's OpenCL C would wait for each #}
+{% set ahead = 4 if block * bn % (4 * items) == 0 else 2 if block * bn % (2 * items) == 0 else 1 %}
+{% set limit = "(unwanted ? 0 : %d)" % (block * bn) if STREAMED else block * bn %}
+{% macro store_ahead(factors) %}
+#pragma unroll
+            for (int next = 0; next < {{ ahead }}; ++next) {
+                const int spot = first + next * {{ items }}, i = spot / {{ bn }} + piece * {{ block }}, j = spot % {{ bn }};
+                __global {{ real }}* to = c_at + (long)i * ldc + j;
+{{ skip_outside("i", "j") }}                *to = {{ factors }};
+            }
+{% endmacro %}
+        for (int first = item; first < {{ limit }}; first += {{ ahead * items }}) {
+            {{ real }} sum[{{ ahead }}];
+#pragma unroll
+            for (int next = 0; next < {{ ahead }}; ++next) {
+                const int spot = first + next * {{ items }};
+                sum[next] = tiles[spot / {{ bn }} * {{ row_pitch }} + spot % {{ bn }}];
+            }
+{% if SPLIT %}
+{{ store_ahead("sum[next]") }}{% else %}
+            if (beta == 0) {
+{{ store_ahead("alpha * sum[next]") }}            } else {
+{{ store_ahead("alpha * sum[next] + beta * " ~ added("i", "j", real)) }}            }
 {% endif %}
         }
     }

@@ -48,7 +48,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Tma | None:
 
 
 def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Tma]:
-    """Points that the estimate ranks high, no two with the same tile, KB and sharing of k."""
+    """Points that the estimate ranks high, no two with the same tile, KB and sharing of k; the first one with its tiles in either order."""
     if not _fits(problem, device):
         return
     ranked = _ranked(problem, device, 16 * count)
@@ -58,6 +58,8 @@ def contenders(problem: Problem, device: DeviceInfo, count: int) -> Iterator[Tma
         if took <= _NEAR * ranked[0][0] and kind not in seen and len(seen) < count:
             seen.add(kind)
             yield found
+            if len(seen) == 1 and gpu.streamed(problem):
+                yield replace(found, RASTER=9 - found.RASTER)
 
 
 def _fits(problem: Problem, device: DeviceInfo) -> bool:
