@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recorded import PLATFORMS, Run, Table, markdown, processor, runs
+from portatile.figures import svg
+from portatile.figures.heat import Cell, Heat
+from recorded import PLATFORMS, Picture, Run, Table, markdown, processor, runs
 
 Row = Mapping[str, Any]
 
 
-def from_results(folder: Path) -> Iterator[Table]:
-    """A table for each set of devices that took part, and one of the maps for each problem."""
+def from_results(folder: Path) -> Iterator[Table | Picture]:
+    """A table for each set of devices that took part, and a table of the maps for each problem; a picture of all maps."""
     recorded = runs("portability", folder)
     matrices: dict[str, tuple[Run, list[Row]]] = {}
     maps: dict[str, tuple[Run, list[Row]]] = {}
@@ -28,6 +30,8 @@ def from_results(folder: Path) -> Iterator[Table]:
         yield Table(f"portability-{_slug(title)}", _matrix(rows, run), frozenset({run.file}), title)
     for title, (run, rows) in sorted(maps.items()):
         yield Table(f"map-{_slug(title)}", _map(rows, run), frozenset({run.file}), title)
+    if maps:
+        yield Picture("maps.svg", svg.document([heat for title, (_, rows) in sorted(maps.items()) for heat in _heats(title, rows)]))
 
 
 def _slug(text: str) -> str:
@@ -77,6 +81,23 @@ def _map(rows: list[Row], run: Run) -> str:
     ]
     note = f"Tflop/s ({' / '.join(devices)}); {rows[0]['down']} down, {rows[0]['across']} across; commit {run.commit}.\n\n"
     return note + markdown(("", *map(str, across)), lines)
+
+
+def _heats(title: str, rows: list[Row]) -> Iterator[Heat]:
+    """A heat map for each device: Tflop/s, darker for a larger share of the device's best pair."""
+    for device in dict.fromkeys(row["device"] for row in rows):
+        of_device = [row for row in rows if row["device"] == device]
+        speed = {(row["down_value"], row["across_value"]): row["gflops"] for row in of_device}
+        down, across = (list(dict.fromkeys(row[f"{way}_value"] for row in of_device)) for way in ("down", "across"))
+        best = max(filter(None, speed.values()))
+        cells = tuple(
+            tuple(Cell(gflops / best if gflops else None, _speed(gflops)) for gflops in (speed.get((line, column)) for column in across))
+            for line in down
+        )
+        names = tuple(map(str, down)), tuple(map(str, across))
+        text = "Tflop/s of the best configuration for each pair; darker is faster."
+        back_end = "CUDA" if device.startswith("cuda") else "OpenCL"
+        yield Heat(f"{title}, {back_end}", rows[0]["down"], rows[0]["across"], *names, cells, text)
 
 
 def _speed(gflops: float | None) -> str:

@@ -12,7 +12,9 @@ from statistics import median
 from typing import Any
 
 from measure import slug
-from recorded import Run, markdown, natural, processor, runs
+from portatile.figures import svg
+from portatile.figures.shares import Dot, ShareChart
+from recorded import Picture, Run, markdown, natural, processor, runs
 from recorded import Table as Page
 
 BACKENDS = {"cuda": "CUDA", "opencl": "OpenCL"}
@@ -153,10 +155,11 @@ def _title(device: Mapping[str, str]) -> str:
     return f"{name}, PoCL {device['driver']}" if name != device["name"].replace("(R)", "") else f"{name}, driver {device['driver']}"
 
 
-def from_results(folder: Path) -> Iterator[Page]:
-    """A table for each device, and one of what the devices themselves reached."""
+def from_results(folder: Path) -> Iterator[Page | Picture]:
+    """A table for each device, a table of the limits of the devices, and a picture of the shares on a GPU and a CPU."""
     recorded = runs("workloads", folder)
-    for title, table in sorted(tables(recorded).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0])):
+    listed = sorted(tables(recorded).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0]))
+    for title, table in listed:
         ordered = dict(sorted(table.items(), key=lambda item: natural(item[0])))
         rows = []
         for text, line in zip(cells(ordered), ordered.values(), strict=True):
@@ -165,6 +168,23 @@ def from_results(folder: Path) -> Iterator[Page]:
         files = {form.file for line in table.values() for forms in line.forms.values() for form in forms.values()}
         yield Page(f"workloads-{slug(title)}", markdown(("problem", *COLUMNS[1:], "commit"), rows), frozenset(files), title)
     yield _ceilings(recorded)
+    charts = {"NVIDIA" in title: chart for title, table in reversed(listed) if (chart := _shares(title, table)).rows}
+    if charts:  # of the GPU and of the CPU with the most problems
+        yield Picture("workloads.svg", svg.document([charts[on_gpu] for on_gpu in sorted(charts, reverse=True)]))
+
+
+def _shares(title: str, table: Table) -> ShareChart:
+    """The share of its ceiling that each problem reaches on a device, a row for each workload."""
+    series = tuple(name for backend, name in BACKENDS.items() if any(backend in line.forms for line in table.values()))
+    rows: dict[str, list[Dot]] = {}
+    for problem, line in sorted(table.items(), key=lambda item: natural(item[0])):
+        for backend, forms in line.forms.items():
+            figure = forms.get(USUAL)
+            if figure is not None and figure.share is not None and ", " not in problem:
+                label = f"{problem}, {BACKENDS[backend]}: {figure.share:.2f} of {figure.ceiling}"
+                rows.setdefault(problem.split()[0], []).append(Dot(figure.share, None, label, "", series.index(BACKENDS[backend])))
+    text = "Each mark is a problem: the share of its ceiling, the measured limit of memory, arithmetic or special functions."
+    return ShareChart(title, text, "share of the ceiling", tuple((row, tuple(dots)) for row, dots in rows.items()), series)
 
 
 def _ceilings(recorded: Iterable[Run]) -> Page:

@@ -233,7 +233,7 @@ def test_a_newer_row_takes_the_place(bench: SimpleNamespace, tmp_path: Path) -> 
     for name, time, seconds in (("a", "2026-02", 1.0), ("b", "2026-01", 4.0)):
         rows = [row("as it comes", seconds, config={"P": 1}), *([row("tuned", 3.0, config={"P": 2}, searched=3)] if name == "b" else [])]
         write(tmp_path, f"workloads-{name}", {"time": time, "commit": name * 9, "devices": [device], "rows": rows})
-    table, _ = bench.workloads.from_results(tmp_path)
+    table, *_ = bench.workloads.from_results(tmp_path)
     assert "| mri q 8x8 float32 | 1000000 | 2 | Gpairs/s |  |  | = |  | aaaaaaa |" in table.text
     assert (table.title, table.files) == ("NVIDIA Fast", {"workloads-a.json.gz"})
 

@@ -56,7 +56,7 @@ def test_missing_and_brief_ceilings_are_told_with_the_command() -> None:
     (found,) = attention.concerns(placed(trials()))
     assert (found.heading, found.command) == ("No ceilings", "portatile bench peak && portatile bench bandwidth")
     ceilings.add(reporting.DEVICE, [replace(one, details={**one.details, BRIEF: True}) for one in (COPY, replace(FP32, samples=(1.5,)))])
-    assert headings(trials()) == ["Ceilings measured in passing"]
+    assert headings(trials()) == ["Ceilings measured briefly"]
 
 
 def test_far_below_and_beyond_the_ceiling_are_told() -> None:

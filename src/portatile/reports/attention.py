@@ -31,8 +31,8 @@ class Concern:
 def concerns(placed: Sequence[PlacedGroup]) -> list[Concern]:
     """The kinds of trouble there are, the worst first; ``places`` hold anchor, problem and detail."""
     kinds = (
-        ("Nothing valid", "Every configuration that was tried failed; the messages below say why.", "", True, _hopeless),
-        ("A winner was found wrong", "It is not used any more. Tune again with the present driver.", "", True, _wrong),
+        ("Nothing valid", "Every configuration failed; the messages below say why.", "", True, _hopeless),
+        ("A winner was found wrong", "It is no longer used. Tune again with the present driver.", "", True, _wrong),
         (
             "Faster than the ceiling",
             "The ceiling is too low; measure it again while nothing else runs.",
@@ -42,8 +42,14 @@ def concerns(placed: Sequence[PlacedGroup]) -> list[Concern]:
         ),
         ("Far below the ceiling", "A longer search, or another form of the kernel, may find more.", "", False, _poor),
         ("Still improving at the end", "The best came late: a longer search is likely to find better.", "", False, _late),
-        ("Times scatter", "Something else ran on the device. Tune again on a quiet one before you quote the figure.", "", False, _noisy),
-        ("Most trials failed", "The search lost most of its budget. Constraints for what cannot work save it.", "", False, _failing),
+        ("Times scatter", "Something else ran on the device. Tune again on an idle device before you quote the figure.", "", False, _noisy),
+        (
+            "Most trials failed",
+            "The search lost most of its budget. Add constraints that exclude configurations which cannot work.",
+            "",
+            False,
+            _failing,
+        ),
     )
     listed = []
     for heading, advice, command, severe, find in kinds:
@@ -103,8 +109,10 @@ def _ceilings(placed: Sequence[PlacedGroup]) -> Iterator[Concern]:
             brief.append(place)
     measure = "portatile bench peak && portatile bench bandwidth"
     if unknown:
-        yield Concern("No ceilings", "Without them nobody can say what share of the device a winner reaches.", measure, tuple(unknown))
+        yield Concern(
+            "No ceilings", "Without ceilings the report cannot show what share of the device a winner reaches.", measure, tuple(unknown)
+        )
     if brief:
         yield Concern(
-            "Ceilings measured in passing", "They may lie a little too low. Measure them before you quote a share.", measure, tuple(brief)
+            "Ceilings measured briefly", "They may be a little too low. Measure them again before you quote a share.", measure, tuple(brief)
         )

@@ -52,10 +52,10 @@ def tiles(groups: Sequence[Group]) -> list[HeadFigure]:
     ]
     shares = [share[1] for group in groups if group.best is not None and (share := group.share(group.best)) is not None]
     if shares:
-        shown.append(HeadFigure(quantities.percent(median(shares)), "of the ceiling that binds, in the median"))
+        shown.append(HeadFigure(quantities.percent(median(shares)), "of the ceiling (median)"))
     gains = [gain for group in groups if group.best is not None and (gain := group.speedup(group.best)) is not None]
     if gains and max(gains) > 1.005:
-        usual = "over the default" if len(gains) == 1 else f"over the default, on average; {quantities.times(max(gains))} at most"
+        usual = "over the default" if len(gains) == 1 else f"over the default (mean); at most {quantities.times(max(gains))}"
         shown.append(HeadFigure(quantities.times(geometric_mean(gains)), usual))
     return shown
 
@@ -80,10 +80,10 @@ def _shares(placed: Sequence[PlacedGroup]) -> Figure | None:
     if not dots:
         return None
     text = (
-        "A mark is a winner, as a share of what its device was measured to reach in what binds it: arithmetic, memory or special functions."
+        "Each mark is a winner: the share of its ceiling, the measured limit of arithmetic, memory or special functions, that it reaches."
     )
-    text += f" Its tail begins at the default. {_half([dot.share for _, dot in dots], quantities.percent)}"
-    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(dots), tuple(names_of_devices))
+    text += f" The tail begins at the default. {_half([dot.share for _, dot in dots], quantities.percent)}"
+    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling", _rows(dots), tuple(names_of_devices))
 
 
 def _speedups(placed: Sequence[PlacedGroup]) -> Figure | None:
@@ -95,7 +95,7 @@ def _speedups(placed: Sequence[PlacedGroup]) -> Figure | None:
             dots.append((group, Dot(gain, 1.0, label, f"#{place.anchor}", names_of_devices.index(_device_name(place)))))
     if not dots:
         return None
-    text = f"A mark is a winner; its tail begins at the default, 1. {_half([dot.share for _, dot in dots], quantities.times)}"
+    text = f"Each mark is a winner; the tail begins at the default, 1. {_half([dot.share for _, dot in dots], quantities.times)}"
     return ShareChart(
         "How much faster than the default", text.rstrip(), "times as fast as the default", _rows(dots), tuple(names_of_devices), "×"
     )
@@ -126,8 +126,8 @@ def _roofline(placed: Sequence[PlacedGroup]) -> Figure | None:
     if not kernels or not any(roof.bandwidth or roof.levels for roof in roofs):
         return None
     text = (
-        "Speed over arithmetic intensity, both logarithmic: a kernel below the slope waits for memory, one below a level for arithmetic. "
-        "A cache can lift a kernel above the slope."
+        "Speed over arithmetic intensity, both logarithmic. A kernel below the slope is limited by memory, one below a level by arithmetic."
+        " A cache can lift a kernel above the slope."
     )
     return Roofline("Roofline", text, roofs, tuple(kernels))
 

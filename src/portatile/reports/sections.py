@@ -97,7 +97,7 @@ def _peak(name: str, share: float) -> str:
         return "memory traffic, cached" if share > 1 else "memory traffic"
     if name == "special":
         return "special functions, some by polynomials" if share > 1 else "special functions"
-    return f"{name}, more than was measured" if share > 1 else name
+    return f"{name}, above the measured limit" if share > 1 else name
 
 
 def _race(group: Group) -> str:
@@ -171,7 +171,7 @@ def _importance(anchor: str, stem: str, measured_effects: Sequence[Effect]) -> R
     leading = " and ".join(f"{name} ({quantities.percent(share)})" for name, share in shown[:2])
     text = f"Share of the variance of log(time) that a parameter explains by itself: most of all {leading}. Shares overlap."
     if len(shown) < len(known):
-        text += " The others explain no more than chance would."
+        text += " The others explain no more than chance."
     chart = charts.importance(shown, Caption(f"{anchor}-importance", title, text))
     return ReportFigure(title, text, chart, f"{stem}-importance.csv", tables.uri(tables.importance_csv(measured_effects)))
 
