@@ -59,7 +59,7 @@ class Cublas:
         function = getattr(self._library, f"cublas{_LETTERS[dtype]}{routine}_v2")
         kept = [_as_c(argument, dtype) for argument in arguments]
 
-        def run() -> None:
+        def run(_tensors: tuple[Any, ...] = arguments) -> None:  # which live as long as the call, whatever becomes of the caller's
             self._done(function(self._handle, *kept))
 
         return run

@@ -46,6 +46,17 @@ def text(problem: Problem) -> str:
     return last.source.text
 
 
+def test_short_sums_are_not_shared() -> None:
+    """Work-groups that share a tile have to wait for each other, which takes longer than such a product."""
+    assert "const int share" not in text(workloads.get("syrk").problem({"n": 138, "k": 139}, "float32", {"trans": "T"}))
+
+
+def test_small_tiles_of_four_warps_overlap() -> None:
+    """Where large tiles are seven waves of one work-group each, smaller ones are faster on matrix units."""
+    problem = workloads.get("syrk").problem({"n": 5320, "k": 704}, "float64", {"uplo": "U"})
+    assert workloads.get("syrk").plan(problem, workloads.get("syrk").default(problem, GPU), GPU).steps[-1].local_size[0] == 128
+
+
 @pytest.mark.parametrize(("dtype", "order"), [("float32", 2100), ("float64", 2500)])
 def test_a_last_wave_of_few_tiles_is_shared(dtype: str, order: int) -> None:
     syrk = workloads.get("syrk")

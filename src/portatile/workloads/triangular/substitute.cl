@@ -28,7 +28,9 @@
 
 #define PARTS (NB / IB)       // parts of a column, one for each work-item
 #define SIDES (WGS / PARTS)   // columns of a group
-#define BLOCK(i, l) (blocks + ((i) * ((i) + 1) / 2 + (l)) * PITCH)
+#define BLOCK(i, l) (((i) * ((i) + 1) / 2 + (l)) * PITCH)  // where a block begins in local memory
+#define ELEMENTS (PARTS * (PARTS + 1) / 2 * IB * IB)       // of the triangle in whole blocks
+#define TURN 12  // elements that a work-item loads at a time
 {# subtracts `factor` times column l of a block from {{ per }} elements of x, from element i: from those after l only, or from all #}
 {% macro taken(factor, behind) %}
 {
@@ -69,27 +71,40 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substi
     const REAL scale = scaled ? alpha : {{ one() }};
     REAL x[IB];
 #pragma unroll
-    for (int i = 0; i < IB; i++)
-        x[i] = part * IB + i < there ? {{ times("scale", "right[(part * IB + i) * right_row]" if APART else "y[(part * IB + i) * b_row]") }} : {{ zero }};
+    for (int i = 0; i < IB; i++) {
+        const int row = part * IB + i;
+        const REAL value = {{ times("scale", "right[min(row, order - 1) * right_row]" if APART else "y[min(row, order - 1) * b_row]") }};
+        x[i] = row < there ? value : {{ zero }};
+    }
 #if !UNIT
     for (int i = item; i < NB; i += WGS)
         inverse[i] = i < there ? {{ "quotient((REAL)(1, 0), %s)" % mirrored("a[i * (a_row + a_column)]") if COMPLEX else "1 / a[i * (a_row + a_column)]" }} : {{ one() }};
 #endif
 
-    // Rows of blocks p and PARTS - 1 - p have PARTS + 1 blocks together.
-#pragma unroll 8
-    for (int at = item; at < PARTS * (PARTS + 1) / 2 * IB * IB; at += WGS) {
-        const int pair = at / (IB * IB) / (PARTS + 1), block = at / (IB * IB) % (PARTS + 1), longer = block < PARTS - pair;
-        const int p = longer ? PARTS - 1 - pair : pair, q = longer ? block : block - (PARTS - pair);
-        const int r = ACROSS ? at / IB % IB : at % IB, s = ACROSS ? at % IB : at / IB % IB;
-        const int i = p * IB + r, l = q * IB + s;
-        BLOCK(p, q)[s * IB + r] = i < there && l < i ? {{ mirrored("a[i * a_row + l * a_column]") }} : {{ zero }};
+    // Rows of blocks p and PARTS - 1 - p have PARTS + 1 blocks together. Loads of a turn do not wait for each other, and have no branches.
+    for (int first = item; first < ELEMENTS; first += TURN * WGS) {
+        REAL loaded[TURN];
+        int spot[TURN];
+#pragma unroll
+        for (int turn = 0; turn < TURN; turn++) {
+            const int at = min(first + turn * WGS, ELEMENTS - 1);
+            const int pair = at / (IB * IB) / (PARTS + 1), block = at / (IB * IB) % (PARTS + 1), longer = block < PARTS - pair;
+            const int p = longer ? PARTS - 1 - pair : pair, q = longer ? block : block - (PARTS - pair);
+            const int r = ACROSS ? at / IB % IB : at % IB, s = ACROSS ? at % IB : at / IB % IB;
+            const int i = p * IB + r, l = q * IB + s, wanted = i < there && l < i;
+            const REAL value = {{ mirrored("a[wanted ? i * a_row + l * a_column : 0]") }};
+            loaded[turn] = wanted ? value : {{ zero }};
+            spot[turn] = BLOCK(p, q) + s * IB + r;
+        }
+#pragma unroll
+        for (int turn = 0; turn < TURN; turn++)
+            blocks[spot[turn]] = loaded[turn];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
     for (int solved = 0; solved * IB < order; solved++) {
         if (part == solved) {
-            __local const REAL* from = BLOCK(solved, solved);
+            __local const REAL* from = blocks + BLOCK(solved, solved);
 #pragma unroll
             for (int l = 0; l < IB; l++) {
 #if !UNIT
@@ -102,7 +117,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substi
         }
         barrier(CLK_LOCAL_MEM_FENCE);  // the other half of `known` is written before the next one
         if (part > solved) {
-            __local const REAL* from = BLOCK(part, solved);
+            __local const REAL* from = blocks + BLOCK(part, solved);
 #pragma unroll
             for (int l = 0; l < IB; l++) {
                 const REAL factor = known[solved % 2][l][c];

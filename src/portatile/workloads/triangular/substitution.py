@@ -24,21 +24,25 @@ RULES = (
 """What a group of a GPU needs: a work-item for each part of a column, and local memory for a triangle, which ``facts`` says."""
 
 
-_ORDER = 128  # of the largest triangle that one launch solves, in some microseconds
+_ORDER = 128  # of the largest triangle that one launch solves
+_RESIDENT = 64  # the order above which all groups have to run at once: each brings the triangle to its local memory
 _IB, _WGS = 8, 256  # of a default
 
 
-def whole(device: DeviceInfo, order: int, sides: int, itemsize: int) -> Config | None:
-    """The configuration by which one launch of a GPU solves a system, if its local memory is enough; of few right-hand sides each group
-    takes few.
+def whole(device: DeviceInfo, order: int, sides: int, itemsize: int, *, stacked: bool = False) -> Config | None:
+    """The configuration in which one launch of a GPU solves a system, or a stack of them, of this ``order`` with so many right-hand
+    ``sides``; None where its local memory is too small for that, or where inverses, which share the work on the triangle, are faster.
     """
     nb, group = max(16, 1 << max(order - 1, 0).bit_length()), min(_WGS, device.max_work_group_size)
     if nb > _ORDER or group * _IB < nb:
         return None
     while group > 32 and group * _IB // nb >= 2 * sides:
         group //= 2
-    fits = _triangle(nb, _IB, itemsize) + _beside(nb, _IB, group) * itemsize <= local_limit(device)
-    return {"METHOD": "substitute", "NB": nb, "IB": _IB, "WGS": group, "PANEL": 8} if fits else None
+    resident = local_limit(device) // (_triangle(nb, _IB, itemsize) + _beside(nb, _IB, group) * itemsize)
+    groups = -(-sides // (group * _IB // nb))
+    if resident == 0 or (nb > _RESIDENT and not stacked and groups > resident * device.compute_units):
+        return None
+    return {"METHOD": "substitute", "NB": nb, "IB": _IB, "WGS": group, "PANEL": 8}
 
 
 def _triangle(nb: int, ib: int, itemsize: int) -> int:

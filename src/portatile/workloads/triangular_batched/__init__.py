@@ -69,7 +69,7 @@ class TriangularBatched(Batched, Triangular):
         if device.kind != "cpu":
             nb = min(max(1 << (n - 1).bit_length(), 16), _INVERTED)
             inverses: Config = {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": structured.largest_group(device), "PANEL": 16}
-            return substitution.whole(device, n, sides, problem.itemsize) or inverses
+            return substitution.whole(device, n, sides, problem.itemsize, stacked=True) or inverses
         group = min(next((size for size in _SIDES if sides <= size <= 64), 64), device.max_work_group_size)
         fits = [nb for nb in _BLOCKS if nb <= _SUBSTITUTED and nb < 2 * n and nb * group * problem.itemsize <= device.local_memory]
         return {"METHOD": "substitute", "NB": max(fits, default=16), "IB": substituted(problem, device), "WGS": group, "PANEL": 8}

@@ -31,8 +31,8 @@ _BANDED = 1024  # tiles from which an operand exceeds the last-level cache, so t
 _CACHED = 5e7  # bytes that a GPU's last cache may hold
 _BETTER = 0.95  # a smaller tile must cost less than this share of the larger one's cost
 _MIRRORED = 256  # without an estimate: the order up to which products of a stack read a symmetric triangle themselves
-_EXPANDED = 0.9  # microseconds to expand one megabyte of symmetric matrices
-_LARGE_EXPANDED = 3.0, 0.55  # the same for one large matrix: microseconds at least, and for each megabyte
+_EXPANDED = 0.9  # microseconds to expand one megabyte of symmetric matrices, of few ...
+_LARGE_EXPANDED = 3.0, 0.55  # ... and of many: microseconds at least, and for each megabyte
 _FILLED = 0.6  # the share of its tiles that a problem of a batch must fill; there are work-groups enough, so smaller tiles cost nothing
 
 
@@ -81,7 +81,7 @@ def reads_triangle(problem: Problem, device: DeviceInfo, count: int, operand: st
         for name in (operand, "")
     }
     megabytes = 1e-6 * count * order * problem.sizes["m" if operand == "a" else "n"] * problem.itemsize
-    begun, each = _LARGE_EXPANDED if count == 1 else (0.0, _EXPANDED)
+    begun, each = _LARGE_EXPANDED
     expanded = min(_EXPANDED * megabytes, begun + each * megabytes)
     return bool(least[operand] <= least[""] + known.pack + expanded)
 

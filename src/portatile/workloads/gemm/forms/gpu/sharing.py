@@ -38,7 +38,7 @@ _MANY, _HOLDING = 128, 0.93  # sums of a work-item from which OpenCL's compiler 
 _BESIDE = 0.08  # through OpenCL: further time for each other work-group that a multiprocessor should hold, since registers may not suffice
 _HELD = 256  # bytes of sums of a work-item on matrix units, at most: the unrolled code of each piece takes registers, too
 _DIVIDED = 1.1  # scales the general estimate of a product to the estimates of this file, as seen over many orders
-_FOLDED = 1.05  # both products in one launch may be estimated to take so many times one whole product and the launch that folds it
+_FOLDED = 1.12  # both products in one launch may be estimated to take so many times one whole product and the launch that folds it
 _LONG = 2e10  # float64 multiply-adds from which the power limit sets the clock: tiles near that limit then multiply at one rate, ...
 _SUSTAINED, _NEAR = (
     0.93,
@@ -47,8 +47,12 @@ _SUSTAINED, _NEAR = (
 _DRAWN = 8.0  # the cost of copies at the power limit, times (1 / rows + 1 / columns): they draw power that multiply-adds would use
 _BUSY = 16  # warps on a multiprocessor for which the rate of a tile is given
 _COPIES = 2.0  # the cost of copies otherwise, times (1 / rows + 1 / columns); multiply-adds cost 1
+_LEAST = 9.0  # microseconds that the shortest stream-K product takes
 _BEGUN = 4.0  # microseconds for a wave of shared tiles on matrix units to begin and end; a single work-group cannot hide them
 _DEEP = 1.1  # the factor for such tiles with DOUBLE = 2: the unrolled code of each piece takes registers, too
+_STREAMED = 0.89  # the factor for shared tiles on matrix units, unless the power limit binds
+_LIGHT = 0.89  # the same for whole tiles of work-groups of ...
+_FOUR_WARPS, _SIDE = 128, 64  # ... so many work-items, and of at least so many rows and columns
 _CROWDED = 1.04  # the factor for whole tiles of which a multiprocessor holds several
 _EVERY = 100  # more than the number of candidate tiles
 _TOGETHER = 0.5  # the share of a last round whose work-groups crowd on few multiprocessors
@@ -73,6 +77,7 @@ class _Timed:
     costs: Costs
     units: int
     itemsize: int
+    drawn: bool = False  # whether the power limit binds
 
     @property
     def point(self) -> Gpu:
@@ -93,6 +98,12 @@ class _Timed:
         usual = self.reached(self.tile.groups) / self.copies(_COPIES)
         allowed = _SUSTAINED * (_CROWDED if self.tile.groups > 1 else 1.0) / self.copies(_DRAWN)
         return replace(self, rate=allowed / usual) if self.rate * usual >= _NEAR * allowed else self
+
+    def light(self) -> _Timed:
+        """The tile at the rate that four warps on matrix units were seen to reach beside other work-groups, if it is not small."""
+        point = self.point
+        few = point.MMA and point.items == _FOUR_WARPS and min(point.rows, point.columns) >= _SIDE
+        return replace(self, rate=self.rate / _LIGHT) if few else self
 
     def round(self, k: int, groups: int) -> float:
         """Microseconds for ``groups`` work-groups on a multiprocessor to multiply k steps of a tile each, and to store it."""
@@ -118,8 +129,9 @@ class _Timed:
         parts = ceil_div(ceil_div(k, self.point.KB), stream.share) + 1
         waves = wanted / (self.tile.groups * self.units)
         slower = _SLOWER[self.point.MMA] * (_DEEP if self.point.MMA and self.point.DOUBLE == 2 else 1.0)
+        slower *= _STREAMED if self.point.MMA and not self.drawn else 1.0
         begun = _BEGUN if self.point.MMA else 0.0
-        return (slower * self.round(k, self.tile.groups) + begun) * waves + self.joined(parts)
+        return max((slower * self.round(k, self.tile.groups) + begun) * waves + self.joined(parts), _LEAST)
 
     def joined(self, parts: int) -> float:
         """Microseconds for the last work-group of a tile to add up its parts."""
@@ -161,8 +173,8 @@ class _Triangle:
         drawn = _drawn(self.problem)
         for tile, rate in zip(tiles(self.problem), self.costs.rates, strict=True):
             if not tile.tail:
-                timed = _Timed(tile, rate, self.costs, self.units, self.problem.itemsize)
-                yield timed.sustained() if drawn else timed
+                timed = _Timed(tile, rate, self.costs, self.units, self.problem.itemsize, drawn)
+                yield timed.sustained() if drawn else timed.light()
 
     def wanted(self, point: Gpu) -> int:
         """The number of tiles that the triangle intersects."""

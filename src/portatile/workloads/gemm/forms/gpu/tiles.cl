@@ -135,13 +135,12 @@
             }
 {% endif %}
 {% endmacro %}
-{# The copies of a mirrored tile. If the whole tile lies on the side that is stored in the tile's order, it is copied 16 bytes at a time,
-   unless matrix instructions need the registers. Otherwise a warp copies 8 steps of k of 4 rows, so that it reads few cache lines on either
-   side. With matrix instructions the loop is unrolled by two only: all addresses together would take up to 60 registers, which another
-   work-group needs. #}
+{# The copies of a mirrored tile. If the whole tile lies on the side that is stored in the tile's order, it is copied 16 bytes at a time.
+   Otherwise a warp copies 8 steps of k of 4 rows, so that it reads few cache lines on either side. With matrix instructions that loop is
+   unrolled by two only: all addresses together would take up to 60 registers, which another work-group needs. #}
 {% macro copies_mirrored(x, wide, pitch, edge, ld, first, end) %}
 {% set first_c, past_c = ("(%s) / 2" % first, "(%s + %d) / 2" % (first, wide)) if COMPLEX else (first, "%s + %d" % (first, wide)) %}
-{% if MIRRORED_WHOLE and not MMA %}
+{% if MIRRORED_WHOLE %}
 {% set slots, per = KB * wide // vector, wide // vector %}
             if ({{ "k_next + 1 >= %s" % past_c if MIRRORED == "above" else "%s + 1 >= k_next + %d" % (first_c, KB) }}) {
 #pragma unroll
