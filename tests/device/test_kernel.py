@@ -106,6 +106,20 @@ def test_one_configuration_runs_whatever_was_tuned(device: Device) -> None:
         kernel.run({"block": 16, "wrk": 1}, x, zeros, 0.5, N, device=device.info.id)
 
 
+@pytest.mark.unoptimised
+def test_parameters_choose_compiler_options(device: Device) -> None:
+    kernel = axpy(
+        "STEP * x[i]", parameters={"block": [16], "work": [1], "flags": ["-DSTEP=1", "-DSTEP=2 -cl-mad-enable"]}, options=["{flags}"]
+    )
+    x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
+    for place, config in enumerate(kernel.configurations(device.info.id)):
+        kernel.run(config, x, y, 1.0, N, device=device.info.id)
+        assert (y == place + 1).all()
+    assert kernel.source(config).options == ("-DSTEP=2", "-cl-mad-enable")
+    with pytest.raises(UnknownNameError, match="flgs"):
+        axpy(options=["-DX={flgs}"])
+
+
 def test_arrays_that_are_too_short_for_the_launch_are_warned_of(device: Device) -> None:
     text = "kernel void first(global const float *x, global float *y, int n) { if (get_global_id(0) == 0) y[0] = x[0] + n; }"
     long, short = np.ones(64, np.float32), np.ones(8, np.float32)

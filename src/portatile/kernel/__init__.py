@@ -54,7 +54,8 @@ class Kernel(Definition):
       a ``Sampler``, and a ``__local`` pointer its number of elements.
     - ``normalized``: images whose 8- or 16-bit integers the kernel reads as fractions.
     - ``parameters``: names and their values (int, float, bool, str). Each becomes a ``#define``. ``constants``: further definitions, equal
-      in all configurations. ``options``: compiler options (``-cl-...``, ``-I`` folders).
+      in all configurations. ``options``: compiler options (``-cl-...``, ``-I`` folders), in
+      which ``{name}`` stands for the value of a parameter, which may be options too.
     - ``roles``: ``in``, ``out`` or ``inout`` by argument. By default pointers to const and ``__constant``, and images that are read, are
       ``in``. All others are ``inout``: they are reset to the array's content before every run. ``out`` promises that every element is
       written and none is read; the check is then stricter, and the timing simpler.
