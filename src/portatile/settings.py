@@ -24,7 +24,7 @@ _LEAST_FREE = 32 << 20  # bytes that drivers need on a disk for the kernels of o
 _IN_MEMORY = "/dev/shm"
 _ON, _OFF = ("", "1", "on", "yes", "true"), ("0", "off", "no", "false")
 _FOLDERS_AND_SIZES = ("CACHE_DIR", "CACHE_MAX_MB", "DATA_DIR", "MEMORY_LIMIT", "PAGE_LOCKED", "STORE")
-_VARIABLES = tuple(f"PORTATILE_{name}" for name in (*_FOLDERS_AND_SIZES, "CEILINGS", "DEBUG", "DEVICE", "TIME_UNTUNED"))
+VARIABLES = tuple(f"PORTATILE_{name}" for name in (*_FOLDERS_AND_SIZES, "CEILINGS", "DEBUG", "DEVICE", "TIME_UNTUNED"))
 _SHELTERS = 8  # names that are tried for a shared temporary folder, before one is made for this process only
 
 
@@ -126,8 +126,8 @@ def mistakes() -> list[str]:
         except UsageError as error:
             found.append(str(error))
     for name in sorted(os.environ):
-        near = get_close_matches(name, _VARIABLES, 1, 0.8)
-        if near and name not in _VARIABLES:
+        near = get_close_matches(name, VARIABLES, 1, 0.8)
+        if near and name not in VARIABLES:
             found.append(f"{name} is not read by anything; {near[0]} is")
     return found
 

@@ -62,7 +62,7 @@ def test_tuned_called_and_found_again(device: Device) -> None:
     assert all(trial.status == "ok" for trial in result.trials), [trial.message for trial in result.trials]
     assert result.verified
     assert "axpy n=1003" in str(result)
-    assert "3 configurations" in str(result)
+    assert "3 of 4 configurations" in str(result)
     assert "#define block" in result.text
 
     rng = np.random.default_rng(new_seed("call"))
@@ -104,6 +104,20 @@ def test_one_configuration_runs_whatever_was_tuned(device: Device) -> None:
             kernel.run(config, x, zeros, 0.5, N, device=device.info.id)
     with pytest.raises(UnknownNameError, match="wrk"):
         kernel.run({"block": 16, "wrk": 1}, x, zeros, 0.5, N, device=device.info.id)
+
+
+@pytest.mark.unoptimised
+def test_parameters_choose_compiler_options(device: Device) -> None:
+    kernel = axpy(
+        "STEP * x[i]", parameters={"block": [16], "work": [1], "flags": ["-DSTEP=1", "-DSTEP=2 -cl-mad-enable"]}, options=["{flags}"]
+    )
+    x, y = np.ones(N, np.float32), np.zeros(N, np.float32)
+    for place, config in enumerate(kernel.configurations(device.info.id)):
+        kernel.run(config, x, y, 1.0, N, device=device.info.id)
+        assert (y == place + 1).all()
+    assert kernel.source(config).options == ("-DSTEP=2", "-cl-mad-enable")
+    with pytest.raises(UnknownNameError, match="flgs"):
+        axpy(options=["-DX={flgs}"])
 
 
 def test_arrays_that_are_too_short_for_the_launch_are_warned_of(device: Device) -> None:

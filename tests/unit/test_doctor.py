@@ -198,3 +198,8 @@ def test_switches(monkeypatch: pytest.MonkeyPatch, value: str, on: bool) -> None
     assert settings.times_untuned() == on
     monkeypatch.setenv("PORTATILE_DEBUG", value)
     assert settings.debug() == (on and value != "")
+
+
+def test_the_page_has_every_variable() -> None:
+    page = (Path(__file__).parents[2] / "docs/use/install.md").read_text().partition("## Variables")[2]
+    assert [name for name in settings.VARIABLES if name not in page] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from portatile.errors import UnknownNameError
@@ -40,6 +42,8 @@ def test_speed_ups_are_over_the_same_filter_on_one_core() -> None:
     assert [row.over_core for row in rows] == [1.0, pytest.approx(10.0), None, None, None]
     assert len(filters.figures(rows)) == 2
     assert "2.00 times as fast" in filters.notes(rows)[0]
+    assert filters.answer(rows) == "Along an axis: gpu 10 times one core"
+    assert filters.answer([other, replace(best, gflops=2.5)]) == "Along an axis: gpu 1 to 2.5 Gflop/s"
 
 
 def test_they_are_the_filters_of_the_library() -> None:

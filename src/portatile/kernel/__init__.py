@@ -38,6 +38,7 @@ from portatile.user_warnings import warn
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
 
 _MAX_REMEMBERED = 1024  # problems whose runner is kept
+_COUNTED = 100_000  # combinations of values, up to which the legal ones are counted for a printed result
 
 
 class Kernel(Definition):
@@ -53,7 +54,8 @@ class Kernel(Definition):
       a ``Sampler``, and a ``__local`` pointer its number of elements.
     - ``normalized``: images whose 8- or 16-bit integers the kernel reads as fractions.
     - ``parameters``: names and their values (int, float, bool, str). Each becomes a ``#define``. ``constants``: further definitions, equal
-      in all configurations. ``options``: compiler options (``-cl-...``, ``-I`` folders).
+      in all configurations. ``options``: compiler options (``-cl-...``, ``-I`` folders), in
+      which ``{name}`` stands for the value of a parameter, which may be options too.
     - ``roles``: ``in``, ``out`` or ``inout`` by argument. By default pointers to const and ``__constant``, and images that are read, are
       ``in``. All others are ``inout``: they are reset to the array's content before every run. ``out`` promises that every element is
       written and none is read; the check is then stricter, and the timing simpler.
@@ -320,7 +322,7 @@ class TunedKernel(tuner.TuningResult):
                 f"{self.kernel.describe()} on {device.name} ({device.platform}, {device.id})",
                 f"winner   {self._line(self.best)}",
                 f"default  {self._line(self.default)}",
-                f"{len(self.trials)} configuration{'s' if len(self.trials) != 1 else ''} in {self.seconds:.1f} s, failed: {failed}",
+                f"{self._tried()} in {self.seconds:.1f} s, failed: {failed}",
                 *self.failure_lines,
                 self.checked,
             )
@@ -329,6 +331,13 @@ class TunedKernel(tuner.TuningResult):
     def __repr__(self) -> str:
         """The winner in one line, for notebooks."""
         return f"TunedKernel({self.kernel.describe()}: {self._line(self.best)})"
+
+    def _tried(self) -> str:
+        """The number of configurations that were tried, and of a small space that of all legal ones."""
+        tried, space = len(self.trials), self.kernel.space(self.problem, self.device)
+        count = space.count() if space.size <= _COUNTED else 0
+        share = f"all {tried}" if tried == count > 1 else f"{tried} of {count}" if tried < count else str(tried)
+        return f"{share} configuration{'s' * (max(tried, count) != 1)}"
 
     def _line(self, trial: Trial) -> str:
         config = spelled(trial.config)

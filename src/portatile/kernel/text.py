@@ -15,11 +15,12 @@ from portatile import dialect
 from portatile.capabilities import Capabilities
 from portatile.dialect.signature import Signature, signature
 from portatile.dialect.variables import first_declared
-from portatile.errors import ArgumentError, CompileError, reason
+from portatile.errors import ArgumentError, CompileError, UnknownNameError, reason
 from portatile.records import Config, DeviceInfo, Size3, Source, Value
 from portatile.template import spell
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_FIELD = re.compile(r"\{(\w+)\}")  # in an option, the value of a parameter
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class KernelText:
         file = path.name if path is not None else f"{entry}.cl"
         wrong: CompileError | None = None
         for config in configs:
-            defines = dialect.definitions(remaining)[0] | _spelt({**constants, **config})
+            defines = dialect.definitions(_filled(remaining, {**constants, **config}))[0] | _spelt({**constants, **config})
             whole = dialect.gather(text, path if path is not None else file, folders, defines)
             if foreign := dialect.cuda_word(whole, file, defines):
                 raise ArgumentError(foreign)
@@ -80,8 +81,8 @@ class KernelText:
         return "##" in plain or any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
 
     def source(self, config: Config) -> Source:
-        """The text with ``config`` as definitions."""
-        return Source(self.file, self.text, tuple(_spelt(config).items()), self.options)
+        """The text with ``config``, which holds the constants too, as definitions and in the options."""
+        return Source(self.file, self.text, tuple(_spelt(config).items()), _filled(self.options, config))
 
     def work_group(self, source: Source) -> Size3 | None:
         """The ``reqd_work_group_size`` in a configuration."""
@@ -178,6 +179,20 @@ def _plain(name: str, value: Any) -> Value:
 
 def _spelt(config: Config) -> dict[str, str]:
     return {name: spell(value) for name, value in config.items()}
+
+
+def _filled(options: tuple[str, ...], config: Config) -> tuple[str, ...]:
+    """The options with each ``{name}`` replaced by that parameter's value, which may be none or several options.
+
+    Raises UnknownNameError for a name that is no parameter and no constant.
+    """
+    filled: list[str] = []
+    for option in options:
+        if unknown := [name for name in _FIELD.findall(option) if name not in config]:
+            raise UnknownNameError(f"parameter in the option {option!r}", unknown[0], config)
+        text = _FIELD.sub(lambda match: str(config[match[1]]), option)
+        filled += [option] if text == option else text.split()
+    return tuple(filled)
 
 
 def _split(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -252,11 +252,16 @@ def answer(rows: Sequence[FilterRow]) -> str:
         best = [row for row in rows if row.device == device and row.form == BEST and row.gflops]
         factors = [row.over_core for row in best if row.over_core]
         if factors:
-            parts.append(f"{device} {written(min(factors))} to {written(max(factors))} times one core")
+            parts.append(f"{device} {_range(factors)} times one core")
         elif best:
-            rates = [row.gflops or 0.0 for row in best]
-            parts.append(f"{device} {written(min(rates))} to {written(max(rates))} Gflop/s")
+            parts.append(f"{device} {_range([row.gflops or 0.0 for row in best])} Gflop/s")
     return f"Along an axis: {', '.join(parts)}" if parts else ""
+
+
+def _range(values: Sequence[float]) -> str:
+    """The least and the greatest value, or the one that both are."""
+    least, greatest = written(min(values)), written(max(values))
+    return least if least == greatest else f"{least} to {greatest}"
 
 
 def _sample(devices: tuple[Device, ...]) -> StudyRequest:
