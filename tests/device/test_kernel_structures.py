@@ -87,6 +87,31 @@ def test_structures_that_do_not_fit(changes: dict[str, Any], message: str) -> No
         kernel(**changes)
 
 
+@pytest.mark.parametrize("number", ["f4x2", "c8"])
+def test_vectors_are_aligned_as_in_c(device: Device, number: str) -> None:
+    text = """typedef struct { int shift; float2 at; float4 weights; char last; } point_t;
+    kernel void sums(global const point_t *p, global float *y, int n) {
+        for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = p[i].shift + p[i].at.y + p[i].weights.w + p[i].last;
+    }"""
+    at = ("f4", (2,)) if number == "f4x2" else "c8"
+    layout = {
+        "names": ["shift", "at", "weights", "last"],
+        "formats": ["i4", at, ("f4", (4,)), "i1"],
+        "offsets": [0, 8, 16, 32],
+        "itemsize": 48,
+    }
+    points = np.zeros(5, np.dtype(layout))  # type: ignore[call-overload]
+    points["shift"], points["weights"][:, 3], points["last"] = np.arange(5), 100, 10
+    points["at"] = np.array([0, 0.5], np.float32) if number == "f4x2" else 0.5j
+    sums = portatile.Kernel(text, "sums", (points, np.zeros(5, np.float32), 5), {"block": [1]}, local_size="block", global_size="n")
+    y = np.zeros(5, np.float32)
+    sums.run({"block": 1}, points, y, 5, device=device.info.id)
+    assert (y == np.arange(5) + 110.5).all()
+    layout["offsets"] = [0, 8, 20, 36]
+    with pytest.raises(ArgumentError, match="lays out in another way"):
+        portatile.Kernel(text, "sums", (np.zeros(5, np.dtype(layout)), y, 5), {"block": [1]}, local_size="block", global_size="n")
+
+
 def test_structures_that_are_written_are_refused() -> None:
     text = "typedef struct { float a; int b; } two_t;\nkernel void f(global two_t *given, global float *y) { y[0] = given[0].a; }"
     arguments = {"given": np.zeros(3, np.dtype([("a", "f4"), ("b", "i4")], align=True)), "y": np.zeros(4, np.float32)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,39 @@ def _check_structure(dtype: np.dtype[Any], name: str, declared: str) -> None:
     for member, kind in members.items():
         if kind.names is None:
             check_elements(kind.base, f"{name}[{member!r}]", "")
-    in_c = np.dtype({"names": list(members), "formats": list(members.values())}, align=True)
-    if in_c.itemsize != dtype.itemsize or any(in_c.fields[member][1] != dtype.fields[member][1] for member in members):  # type: ignore[index]
+    if not _as_in_c(dtype):
         raise ArgumentError(
-            f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True)"
+            f"argument {name} has dtype {dtype}, whose members C lays out in another way: make it by numpy.dtype(..., align=True); "
+            "vectors such as float2 begin at multiples of their size, in a structure that is a multiple of it"
         )
+
+
+def _as_in_c(dtype: np.dtype[Any]) -> bool:
+    """Whether a structure of these members may lie so in C: members of two to sixteen numbers are arrays there, or vectors."""
+    assert dtype.fields is not None
+    assert dtype.names is not None
+    reached = {(0, 1)}  # where the next member may begin, and the largest alignment of those before it
+    for kind, offset, *_ in map(dtype.fields.__getitem__, dtype.names):
+        reached = {
+            (offset + size, max(largest, alignment))
+            for end, largest in reached
+            for size, alignment in _sizes_and_alignments(kind)
+            if offset == _rounded_up(end, alignment)
+        }
+    return any(dtype.itemsize == _rounded_up(end, largest) for end, largest in reached)
+
+
+def _sizes_and_alignments(kind: np.dtype[Any]) -> Iterator[tuple[int, int]]:
+    """The sizes and alignments that a member may have in C, in bytes."""
+    yield kind.itemsize, kind.alignment
+    numbers = math.prod(kind.shape) * (2 if kind.base.kind == "c" else 1)
+    if kind.base.names is None and len(kind.shape) < 2 and numbers in (2, 3, 4, 8, 16):
+        size = kind.itemsize // numbers * (4 if numbers == 3 else numbers)
+        yield size, size
+
+
+def _rounded_up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
 
 
 def width(declared: str) -> int:
