@@ -159,7 +159,7 @@ def test_rows_of_a_result_may_lie_apart(pair: list[str], begun: list[list[tuple[
     for turn in range(3):
         for part, wanted in zip(portatile.mri_q(*given, device=pair), expected, strict=True):
             np.testing.assert_allclose(part, wanted, rtol=1e-4, atol=1e-4)
-        monkeypatch.setattr(ready_parts.locked, "crosses", lambda device, array, back=False: True)  # as if all were locked
+        monkeypatch.setattr(ready_parts.locked, "crosses", lambda device, array, back=False, rows=False: not rows)  # as if all were locked
         assert len(begun) == turn + 1
 
 

@@ -256,6 +256,11 @@ class Tensor:
     def resolve_neg(self) -> Tensor:
         return Tensor(self.shape, self._dtype.name) if self.lazy else self
 
+    def swapaxes(self, one: int, other: int) -> Tensor:
+        shape, strides = list(self.shape), list(self._strides)
+        shape[one], shape[other], strides[one], strides[other] = shape[other], shape[one], strides[other], strides[one]
+        return Tensor(tuple(shape), self._dtype.name, tuple(strides), self._place)
+
     def detach(self) -> Tensor:
         return Tensor(self.shape, self._dtype.name, self._strides, self._place)
 

@@ -235,7 +235,7 @@ def test_remainders_of_every_tile_are_stored_once(columns: int) -> None:
     point = replace(tile(128, columns, 4), MAPS=1)
     (step,) = gemm_plan.build(problem, point, device, Extras(storage.Batch(2, 2048 * 640, 1536 * 640, 2048 * 1536))).steps
     assert isinstance(step, Launch)
-    after = step.source.text.split("remainders go through local memory")[1]
+    after = step.source.text.split("remainders pass through local memory")[1]
     end, width = map(int, re.findall(r"for \(int c = 0; c < (\d+); c \+= (\d+)\)", after)[0])
     assert end == columns
     assert columns % width == 0
