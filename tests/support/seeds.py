@@ -22,7 +22,7 @@ VARIABLE = "PORTATILE_TEST_SEED"
 DRAWS = int(os.environ.get("PORTATILE_DRAWS", "0").replace("all", "3"))
 """How many random cases of a kind; 0: few, and of alike tests a share, where compiling takes long."""
 
-_SCALE = 1 / 8  # of each share: what a run of ten minutes on two cores holds
+_SCALE = 1 / 10  # of each share: what a run of ten minutes on two cores holds
 _always: set[str] = set()  # ids of tests that run whatever is drawn
 _ROOT = Path(__file__).parents[2]
 _RANGE = 2**32
@@ -65,7 +65,7 @@ def new_seed(purpose: str) -> int:
 
 
 def drawn(share: float, test: str, beside_a_gpu: bool = False) -> bool:
-    """Whether a test runs of many alike ones, of which an eighth of a share does: others for each run seed, one of each function at least.
+    """Whether a test runs of many alike ones, of which a tenth of a share does: others for each run seed, one of each function at least.
 
     ``test`` is its id. On a machine with a GPU every one runs, unless ``beside_a_gpu`` is said.
     """
