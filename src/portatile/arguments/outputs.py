@@ -126,7 +126,7 @@ def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None,
     Raises ArgumentError for a library whose arrays cannot be made here.
     """
     if by_columns:
-        return turned(new(model, (*shape[:-2], *shape[:-3:-1]), kind))
+        return matrix_transpose(new(model, (*shape[:-2], *shape[:-3:-1]), kind))
     if isinstance(model, np.ndarray):
         return locked.empty(shape, kind or model.dtype)  # type: ignore[return-value]
     if isinstance(model, Buffer):
@@ -141,7 +141,7 @@ def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None,
     raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
 
 
-def turned(array: Array) -> Array:
+def matrix_transpose(array: Array) -> Array:
     """The view of an array with each matrix transposed."""
     return array.mT if isinstance(array, Buffer) else array.swapaxes(-1, -2)  # type: ignore[return-value,attr-defined]
 

@@ -153,10 +153,7 @@ class Queue(Releasable):
         self.download(array, source, offset, blocking=False)
 
     def send_rows(self, target: Memory, array: NDArray[Any], offset: int = 0) -> None:
-        """As ``send``, for a matrix with gaps between its rows in page-locked memory; it is packed in ``target``.
-
-        Only for devices with ``locks_pages``.
-        """
+        """As ``send``, packing a page-locked matrix with gaps between its rows; only for devices with ``locks_pages``."""
         raise NotImplementedError
 
     def fetch_rows(self, array: NDArray[Any], source: Memory, offset: int = 0) -> None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from portatile import processes
 
 _COPIERS = 8  # threads of a copy between two host arrays, at most: one moves 5 GB/s to new pages, the link 55
-_LINKS = 4  # concurrent copies for whose threads there is room: of several devices, in both directions
+_LINKS = 4  # concurrent copies that share the threads: of several devices, in both directions
 
 
 def side_by_side(size: int, count: int, run: Callable[[int, int], None]) -> None:

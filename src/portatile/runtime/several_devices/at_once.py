@@ -48,7 +48,7 @@ def shares(devices: Devices, rates: Sequence[float], key: Hashable = None) -> li
     """A part for each device, in proportion to its rate in steps per second; none where the problem takes long or does not suit this
     method.
 
-    All operands must lie on the host, and every device must have its own memory with room for its part. If calls of the kind ``key`` were
+    All operands must lie on the host, and every device must have its own memory, enough for its part. If calls of the kind ``key`` were
     computed in parts before, the latest of those parts are used again.
     """
     first, cut = devices[0][1], devices[0][2]

@@ -8,123 +8,32 @@ configuration, so results may differ in their bits from those of a single device
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
-
-import numpy as np
 
 from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Problem
-from portatile.runtime.in_parts import slab_pipeline, slabs, tasks
+from portatile.runtime.in_parts import slabs, tasks
 from portatile.runtime.in_parts.broadcast import Broadcast
 from portatile.runtime.one_device import memory_limit
-from portatile.runtime.one_device.engine import Engine, Prepared, engine_of
+from portatile.runtime.one_device.engine import Engine, engine_of
 from portatile.runtime.several_devices import at_once, forecast, splits, triangles
 from portatile.runtime.several_devices.device_threads import Part, together
 from portatile.runtime.several_devices.expected import Forecast
 from portatile.runtime.several_devices.pieces import FEWEST, Pieces, about_in_time, in_time
 from portatile.runtime.several_devices.ready_parts import ReadyPart
-from portatile.runtime.several_devices.remote_parts import RemoteParts, best_cut, described, is_local, layout_of, resident
+from portatile.runtime.several_devices.remote_parts import RemoteParts, best_cut, is_local, resident
 from portatile.runtime.several_devices.splits import Share, Split, keep
-from portatile.runtime.several_devices.triangles import TriangleParts
+from portatile.runtime.several_devices.workers import Start, Worker
 from portatile.store import device_key
 from portatile.workload import Cut
-
-Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
-"""A function that computes a prepared problem on host arrays and returns when the output is complete."""
-
-
-@dataclass
-class _Worker:
-    """One device that computes pieces of the task, in the configuration that is best there."""
-
-    engine: Engine
-    task: tasks.Task
-    cut: Cut
-    most: int
-    share: Share
-
-    @property
-    def where(self) -> str:
-        """The place of the operands, as it affects the device's rate."""
-        return forecast.where(self.task.matrices, self.engine.device)
-
-    def run(self, pieces: Pieces, start: Start) -> None:
-        """Take piece after piece until nothing is left. Raises the device's exception, after giving back unfinished pieces."""
-        if self.task.matrices[self.task.output].on_device:
-            with RemoteParts(self.engine, self.task, self.cut) as parts:
-                parts.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
-        elif not self.cut.pieces:
-            with TriangleParts(self.engine, self.task, start) as triangle:
-                triangle.run(pieces, self.most, lambda low, high, seconds: self._count(pieces, (low, high), seconds))
-        elif self.engine.device.info.unified_memory:
-            self._in_place(pieces, start)
-        else:
-            self._through_slabs(pieces)
-
-    def _in_place(self, pieces: Pieces, start: Start) -> None:
-        """Compute pieces whose operands the device accesses in place."""
-        while (piece := pieces.take(self.share.device, self.most)) is not None:
-            try:
-                part = tasks.part(self.task, self.cut, *piece)
-                output = part.matrices[part.output]
-                kept = np.array(output.array) if output.read else None  # a failing device may have overwritten a part of it
-                matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
-                matrices = {name: described(stored) for name, stored in matrices.items()}
-                layout = {name: layout_of(stored, part.problem.layout[name]) for name, stored in matrices.items()}
-                problem = workloads.get(part.problem.workload).problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout)
-                prepared = self.engine.prepare(problem)
-                began = time.perf_counter()
-                start(self.engine, prepared, matrices, part.scalars)
-                if kept is not None:
-                    output.array[...] = kept
-            except BaseException:
-                pieces.give_back(*piece)
-                raise
-            self._count(pieces, piece, time.perf_counter() - began)
-
-    def _through_slabs(self, pieces: Pieces) -> None:
-        """Compute pieces whose operands are transferred over the link, two at a time.
-
-        The pipeline holds the engine's lock, so it must not wait for another device: that device's thread may be waiting for its own
-        engine's lock, whose holder waits for this one.
-        """
-        taken: list[tuple[int, int]] = []
-
-        def ranges() -> Iterator[tuple[int, int] | None]:
-            """The pieces as they become free; None while pieces are in progress and no piece is free, so that a result is collected."""
-            yield taken[0]
-            while (piece := pieces.take(self.share.device, self.most, wait=False)) is not None or taken:
-                if piece is not None:
-                    taken.append(piece)
-                yield piece
-
-        def collected(low: int, high: int, seconds: float) -> None:
-            taken.remove((low, high))
-            self._count(pieces, (low, high), seconds)
-
-        try:
-            while (first := pieces.take(self.share.device, self.most)) is not None:
-                taken.append(first)
-                slab_pipeline.pipeline(self.engine, self.task, self.cut, self.most, ranges(), collected)
-        except BaseException:
-            for piece in taken:
-                pieces.give_back(*piece)
-            raise
-
-    def _count(self, pieces: Pieces, piece: tuple[int, int], seconds: float) -> None:
-        steps = piece[1] - piece[0]
-        pieces.done(self.share.device, steps, seconds, forecast.is_first(self.engine.device, self.task.whole, self.where))
-        self.share.steps += steps
-        self.share.pieces += 1
-        self.share.seconds += seconds
 
 
 def expected(devices: Sequence[Device], problem: Problem) -> Split:
@@ -247,7 +156,7 @@ def _by_one(
     return Split(problem, "", seconds, (Share(device.info.id, max(problem.sizes.values(), default=0), 1, seconds),), note)
 
 
-def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note: str) -> Split:
+def _shared(what: ShareForecast, workers: Sequence[Worker], start: Start, note: str) -> Split:
     task, problem = what.task, what.task.problem
     began = time.perf_counter()
     cut = workers[0].cut
@@ -271,7 +180,7 @@ def _shared(what: ShareForecast, workers: Sequence[_Worker], start: Start, note:
     return Split(problem, cut.size, seconds, tuple(worker.share for worker in workers), note, predicted=predicted, crossed=crossed)
 
 
-def _known(worker: _Worker, problem: Problem, prediction: Forecast) -> float:
+def _known(worker: Worker, problem: Problem, prediction: Forecast) -> float:
     """The rate of a device with the operands where they lie, in flops per second, from pieces or alone; 0 if unknown."""
     shown, alone = forecast.known(worker.engine, problem, worker.where), prediction.alone.get(worker.share.device)
     if shown or alone is None or not alone.measured:
@@ -279,7 +188,7 @@ def _known(worker: _Worker, problem: Problem, prediction: Forecast) -> float:
     return max(workloads.get(problem.workload).flops(problem), 1.0) / max(alone.seconds, 1e-12)
 
 
-def _at_once(what: ShareForecast, workers: Sequence[_Worker], known: Mapping[str, float]) -> dict[str, float]:
+def _at_once(what: ShareForecast, workers: Sequence[Worker], known: Mapping[str, float]) -> dict[str, float]:
     """Compute a short problem in one part per device; returns their steps per second, or nothing if it must be handed out in pieces."""
     devices = [(worker.engine, worker.task, worker.cut) for worker in workers]
     rates = [known[one.share.device] for one in workers]
@@ -316,7 +225,7 @@ def _teller(what: ShareForecast, task: tasks.Task, cut: Cut) -> at_once.Observer
     return tell
 
 
-def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict[str, float]:
+def _by_pieces(workers: Sequence[Worker], pieces: Pieces, start: Start) -> dict[str, float]:
     """Compute all pieces; returns the steps per second of the devices that did not fail."""
     lie = [stored.array.memory.device for stored in workers[0].task.matrices.values() if stored.on_device]
     devices = [worker.engine.device for worker in workers] + lie
@@ -331,9 +240,9 @@ def _by_pieces(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> dict
 
 def _workers(
     devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]
-) -> tuple[list[_Worker], str]:
+) -> tuple[list[Worker], str]:
     """The devices that can take part, and why the others cannot."""
-    workers: list[_Worker] = []
+    workers: list[Worker] = []
     notes: list[str] = []
     cut: Cut | None = None
     alone = f"{_first(devices, matrices).info.id} computed it alone"
@@ -350,7 +259,7 @@ def _workers(
         most = _most(engine, task, found, len(devices))
         if most:
             cut = cut or found
-            workers.append(_Worker(engine, task, found, most, Share(device.info.id)))
+            workers.append(Worker(engine, task, found, most, Share(device.info.id)))
         else:
             notes.append(f"{device.info.id} has too little memory for a part")
     if cut is not None and problem.sizes[cut.size] < FEWEST * len(workers):

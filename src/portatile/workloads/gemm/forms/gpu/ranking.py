@@ -131,8 +131,8 @@ def _saved(problem: Problem, device: DeviceInfo, variants: VariantTable) -> Floa
 
 
 def _promises(shape: ProblemShape, variants: VariantTable, saved: Floats, costs: Costs) -> dict[int, float]:
-    """For each tile the estimate of its first staging, with its tail, or with k undivided or split as far as the device has room, whichever
-    is least.
+    """For each tile the least of three estimates of its first staging: with its tail, with k undivided, and with k split as far as the
+    device has idle compute units.
     """
     first = replace(variants.first, saved=saved[variants.first.place])
     filling = np.maximum(first.groups * shape.units // (-(-shape.m // first.rows) * -(-shape.n // first.columns)), 1)
